@@ -1,0 +1,196 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files below a given folder, reached so that no link can lead out of it, however the tree changes meanwhile.
+
+Every step below the given folder is opened relative to the one before and refuses links (C(O_NOFOLLOW)).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from typing import Iterator, NamedTuple
+
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
+    SEAL_OFFSET_SECONDS,
+    SECOND,
+    Identity,
+    identity,
+    seal_nanoseconds,
+)
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER_NO_LINK = FOLDER | os.O_NOFOLLOW
+FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+FILE_NO_LINK = FILE | os.O_NOFOLLOW
+# Bigger sources are neither compiled nor hashed: compiling takes about a hundred times their size in memory.
+LARGEST_SOURCE = 8 << 20
+_LARGEST_PYC = 64 << 20
+
+
+class Base(NamedTuple):
+    """A folder that the caller named. Nothing outside it is removed or written."""
+
+    path: str
+    device: int
+    inode: int
+
+
+class Suspect(NamedTuple):
+    """A pyc whose fate is still open, or sealed, with all that was seen when it was judged.
+
+    O(tag) is None for a pyc outside C(__pycache__). O(source_base) is None where the source belongs to a
+    C(pycache_prefix) tree and is reached by its path, as the interpreter reaches it.
+    """
+
+    base: Base
+    source_base: Base | None
+    folder: str
+    name: str
+    source: str
+    tag: str | None
+    optimization: str
+    magic: bytes
+    hash_stamp: bytes
+    pyc_identity: Identity
+    source_identity: Identity
+
+    @property
+    def path(self) -> str:
+        """The path of the pyc."""
+        return self.folder + "/" + self.name
+
+
+class ReplacedError(Exception):
+    """A file is no longer the one that was judged."""
+
+
+def open_base(path: str) -> tuple[int, Base]:
+    """Open a folder that the caller named; links in this path are the caller's own and are followed."""
+    descriptor = os.open(path, FOLDER)
+    status = os.fstat(descriptor)
+    return descriptor, Base(path, status.st_dev, status.st_ino)
+
+
+@contextlib.contextmanager
+def folder_below(base: Base, folder: str) -> Iterator[int]:
+    """A descriptor of O(folder), which lies below or is O(base); ReplacedError if the way there has changed."""
+    descriptor, now = open_base(base.path)
+    try:
+        if now != base:
+            raise ReplacedError(base.path)
+        for part in folder[len(base.path) :].split("/"):
+            if part:
+                below = os.open(part, FOLDER_NO_LINK, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = below
+        yield descriptor
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE):
+            raise ReplacedError(folder) from error
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def read_pyc(suspect: Suspect) -> bytes:
+    """The bytes of the pyc that was judged."""
+    with folder_below(suspect.base, suspect.folder) as folder, _opened(suspect.name, FILE_NO_LINK, folder) as file:
+        if identity(os.fstat(file)) != suspect.pyc_identity:
+            raise ReplacedError(suspect.path)
+        return read_all(file, _LARGEST_PYC)
+
+
+def read_source(suspect: Suspect) -> bytes:
+    """The bytes of the source that was judged, which stayed the same while it was read."""
+    with _source_folder(suspect) as folder, _opened(os.path.basename(suspect.source), FILE, folder) as file:
+        before = identity(os.fstat(file))
+        data = read_all(file, LARGEST_SOURCE)
+        if not before == identity(os.fstat(file)) == suspect.source_identity:
+            raise ReplacedError(suspect.source)
+        return data
+
+
+def read_all(file: int, limit: int) -> bytes:
+    """Everything in an open file, but not more than O(limit) bytes."""
+    parts = []
+    while limit > 0:
+        part = os.read(file, min(limit, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+def remove(suspect: Suspect, dry_run: bool) -> None:
+    """Remove the pyc that was judged; with O(dry_run) only find out whether that would work.
+
+    Raises ReplacedError where it is gone or another one by now, and OSError where it cannot be removed.
+    """
+    with folder_below(suspect.base, suspect.folder) as folder:
+        now = os.stat(suspect.name, dir_fd=folder, follow_symlinks=False)
+        if identity(now) != suspect.pyc_identity:
+            raise ReplacedError(suspect.path)
+        if not dry_run:
+            os.unlink(suspect.name, dir_fd=folder)
+        elif not os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True):
+            raise PermissionError(errno.EACCES, "the folder is not writable")
+
+
+def seal(suspect: Suspect) -> bool:
+    """Remember on the pyc that it was proved, unless pyc or source have changed since; True if that was possible.
+
+    The header and the code stay as they are; only the modification time is set, which no interpreter looks at. A
+    source that has just been changed is not sealed: a second change might leave no trace in its ctime.
+    """
+    source_ctime = suspect.source_identity[4]
+    if time.time_ns() - source_ctime < SECOND:
+        return False
+    digest = seal_nanoseconds(suspect.name, suspect.pyc_identity, suspect.source_identity)
+    sealed = (int(time.time()) - SEAL_OFFSET_SECONDS) * SECOND + digest
+    with contextlib.suppress(OSError, ReplacedError), folder_below(suspect.base, suspect.folder) as folder:
+        with _opened(suspect.name, FILE_NO_LINK, folder) as file:
+            status = os.fstat(file)
+            if identity(status) == suspect.pyc_identity and source_unchanged(suspect):
+                os.utime(file, ns=(status.st_atime_ns, sealed))
+                return True
+    return False
+
+
+def source_unchanged(suspect: Suspect) -> bool:
+    """Whether the source is still the file that was judged."""
+    try:
+        with _source_folder(suspect) as folder:
+            return identity(os.stat(os.path.basename(suspect.source), dir_fd=folder)) == suspect.source_identity
+    except (OSError, ReplacedError):
+        return False
+
+
+def is_folder(status: os.stat_result) -> bool:
+    """Whether this is the status of a folder."""
+    return stat.S_ISDIR(status.st_mode)
+
+
+@contextlib.contextmanager
+def _source_folder(suspect: Suspect) -> Iterator[int]:
+    parent = os.path.dirname(suspect.source)
+    if suspect.source_base:
+        with folder_below(suspect.source_base, parent) as folder:
+            yield folder
+    else:
+        with _opened(parent, FOLDER, None) as folder:
+            yield folder
+
+
+@contextlib.contextmanager
+def _opened(name: str, flags: int, folder: int | None) -> Iterator[int]:
+    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

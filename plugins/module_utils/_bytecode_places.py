@@ -1,0 +1,92 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where to look: the given paths checked, and the interpreters of the environments in which they lie."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Iterator, NamedTuple
+
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_scan import CACHE
+
+
+class PathError(Exception):
+    """A given path cannot be what it must be."""
+
+
+class Targets(NamedTuple):
+    """The given paths, each once."""
+
+    folders: list[str]
+    sources: list[str]
+
+
+def check_paths(paths: list[str]) -> Targets:
+    """Sort paths into folders and sources, before anything is touched.
+
+    Raises PathError for a path that is relative, missing, the root of the file system, a cache folder, or neither a
+    folder nor a regular file named C(*.py). Paths inside other given folders are dropped.
+    """
+    folders: list[str] = []
+    sources: list[str] = []
+    for path in dict.fromkeys(os.path.normpath(path) if path else path for path in paths):
+        (folders if _is_folder(path) else sources).append(path)
+    roots = [os.path.realpath(folder) for folder in folders]
+    return Targets(
+        [
+            path
+            for path, real in zip(folders, roots)
+            if not any(_walks_to(root, real) for root in roots if root != real)
+        ],
+        [path for path in sources if not any(_walks_to(root, _real_place(path)) for root in roots)],
+    )
+
+
+def _is_folder(path: str) -> bool:
+    if not os.path.isabs(path):
+        raise PathError("path %r is not absolute: write it from the root of the file system" % path)
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise PathError("path %s: %s. Look at it with: ls -ld %s" % (path, error.strerror, path)) from error
+    if stat.S_ISDIR(status.st_mode):
+        if os.path.realpath(path) == "/":
+            raise PathError("path %s is the whole file system: name an environment, a package or a source" % path)
+        if os.path.basename(path) == CACHE:
+            raise PathError(
+                "path %s is a cache: name its parent %s, where the sources are" % (path, path[: -len(CACHE) - 1])
+            )
+        return True
+    if not stat.S_ISREG(status.st_mode) or not path.endswith(".py"):
+        raise PathError("path %s is neither a folder nor a Python source (*.py)" % path)
+    return False
+
+
+def _real_place(source: str) -> str:
+    """The real folder of a source and its name there; a link stays what it is."""
+    return os.path.join(os.path.realpath(os.path.dirname(source)), os.path.basename(source))
+
+
+def _walks_to(root: str, path: str) -> bool:
+    """Whether a walk from O(root) reaches O(path); caches are not descended into."""
+    inside = path.startswith(root + "/")
+    return inside and CACHE not in path[len(root) :].split("/")
+
+
+def interpreters_of(paths: list[str]) -> Iterator[str]:
+    """The interpreters of the environments in which the paths lie: the nearest C(bin/python) upwards from each."""
+    for path in paths:
+        folder = path
+        while True:
+            for name in ("python", "python3"):
+                python = os.path.join(folder, "bin", name)
+                if os.access(python, os.X_OK):
+                    yield python
+                    break
+            else:
+                if folder != "/":
+                    folder = os.path.dirname(folder)
+                    continue
+            break

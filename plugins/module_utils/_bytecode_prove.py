@@ -1,0 +1,232 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Has doubtful pycs compared with their present source by an interpreter that could have written them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import select
+import subprocess
+import sys
+import threading
+from typing import Iterable, Iterator, NamedTuple
+
+# Imported so that it travels to the node; its text is run there by other interpreters.
+from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode_worker
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
+    LARGEST_SOURCE,
+    ReplacedError,
+    Suspect,
+    read_pyc,
+    read_source,
+    source_unchanged,
+)
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash import source_hash
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import HEADER_SIZE
+
+SAME = "same"
+REPLACED = "replaced"
+UNPROVED = "unproved"
+
+_STARTING_MAY_TAKE = 30.0  # seconds
+_ANSWER_MAY_TAKE = 30.0
+_ANSWER_MAY_TAKE_PER_BYTE = 2e-5
+_LEVELS = {"": "0", "1": "1", "2": "2", "012": "012"}
+_PYCS_PER_WORKER = 50
+_MOST_WORKERS = 8
+# An environment may belong to a service account. Its interpreter then runs as that account, not as root.
+_AS_OWNER = (
+    "import os, sys; owner, group = map(int, sys.argv[1:3]); "
+    "os.setgroups([]); os.setgid(group); os.setuid(owner); os.execv(sys.argv[3], sys.argv[3:])"
+)
+
+
+class Verdict(NamedTuple):
+    """SAME, REPLACED, or the reason for removing the pyc; O(why) explains UNPROVED."""
+
+    suspect: Suspect
+    result: str
+    why: str = ""
+
+
+class WorkerError(Exception):
+    """The interpreter could not be started, ended, or did not answer in time."""
+
+
+class Worker:
+    """An interpreter that runs _bytecode_worker. It starts anew after it died on a pyc."""
+
+    def __init__(self, python: str) -> None:
+        self.python = python
+        self._process: subprocess.Popen[bytes] | None = None
+        number, self.tag = self._start().split()
+        self.number = int(number)
+
+    def ask(self, verb: str, argument: str, source: bytes, code: bytes) -> str:
+        """The answer to one request, see _bytecode_worker."""
+        if self._process is None:
+            self._start()
+        request = b"%s %s %d %d\n" % (verb.encode("ascii"), argument.encode("ascii"), len(source), len(code))
+        try:
+            assert self._process and self._process.stdin
+            self._process.stdin.write(request + source + code)
+            self._process.stdin.flush()
+        except OSError as error:
+            self.stop()
+            raise WorkerError("%s died" % self.python) from error
+        return self._line(_ANSWER_MAY_TAKE + _ANSWER_MAY_TAKE_PER_BYTE * len(source))
+
+    def stop(self) -> None:
+        """End the interpreter."""
+        if self._process is not None:
+            self._process.kill()
+            with contextlib.suppress(OSError):
+                self._process.communicate()
+            self._process = None
+
+    def _start(self) -> str:
+        try:
+            self._process = subprocess.Popen(
+                worker_command(self.python),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+            )
+        except OSError as error:
+            raise WorkerError("%s: %s" % (self.python, error.strerror)) from error
+        return self._line(_STARTING_MAY_TAKE)
+
+    def _line(self, seconds: float) -> str:
+        stream = self._process.stdout if self._process else None
+        if stream is not None and select.select([stream], [], [], seconds)[0]:
+            line = stream.readline()
+            if line.endswith(b"\n"):
+                return line.decode("ascii", "replace").strip()
+        self.stop()
+        raise WorkerError("%s died" % self.python)
+
+
+def worker_command(python: str) -> list[str]:
+    """The command that runs the worker: isolated, without site, and never as root in somebody else's environment."""
+    text = inspect.getsource(_bytecode_worker)
+    command = [python, "-I", "-S", "-B", "-X", "utf8", "-W", "ignore", "-c", text]
+    if os.geteuid() == 0:
+        for status in (os.stat(os.path.dirname(python)), os.stat(python)):
+            if status.st_uid != 0:
+                owner = [str(status.st_uid), str(status.st_gid)]
+                return [sys.executable, "-I", "-S", "-c", _AS_OWNER, *owner, *command]
+    return command
+
+
+class Interpreters:
+    """The interpreters that may prove, started in turn until one with the magic number in question is found."""
+
+    def __init__(self, pythons: Iterable[str]) -> None:
+        self._untried = list(dict.fromkeys(pythons))
+        self._by_number: dict[int, Worker] = {}
+        self.unusable: list[str] = []
+
+    def find(self, number: int) -> Worker | None:
+        """An interpreter with this magic number, or None."""
+        while number not in self._by_number and self._untried:
+            python = self._untried.pop(0)
+            try:
+                worker = Worker(python)
+            except (OSError, ValueError, WorkerError):
+                self.unusable.append(python)
+                continue
+            if worker.number in self._by_number:
+                worker.stop()
+            else:
+                self._by_number[worker.number] = worker
+        return self._by_number.get(number)
+
+    def stop(self) -> None:
+        """End all interpreters."""
+        for worker in self._by_number.values():
+            worker.stop()
+        self._by_number.clear()
+
+
+def prove(suspects: Iterable[Suspect], interpreters: Interpreters) -> Iterator[Verdict]:
+    """The verdict on every suspect, in no particular order."""
+    groups: dict[int, list[Suspect]] = {}
+    for suspect in suspects:
+        groups.setdefault(suspect.magic[0] | suspect.magic[1] << 8, []).append(suspect)
+    for number, group in groups.items():
+        worker = interpreters.find(number)
+        if worker is None:
+            yield from (_without_interpreter(suspect, number) for suspect in group)
+        else:
+            yield from _shared_out(group, worker)
+
+
+def _shared_out(group: list[Suspect], worker: Worker) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    pending = list(reversed(group))
+
+    def work(mine: Worker) -> None:
+        with contextlib.suppress(IndexError):  # list.pop is atomic, also between threads
+            while True:
+                verdicts.append(judge(pending.pop(), mine))
+
+    extra = min(_MOST_WORKERS, len(os.sched_getaffinity(0)), len(group) // _PYCS_PER_WORKER) - 1
+    helpers = [Worker(worker.python) for _ in range(extra)]
+    threads = [threading.Thread(target=work, args=(helper,)) for helper in helpers]
+    for thread in threads:
+        thread.start()
+    work(worker)
+    for thread in threads:
+        thread.join()
+    for helper in helpers:
+        helper.stop()
+    return verdicts
+
+
+def judge(suspect: Suspect, worker: Worker) -> Verdict:
+    """Prove one pyc, or compute its hash, with an interpreter of the same magic number."""
+    why = unprovable(suspect, worker.tag)
+    if why:
+        return Verdict(suspect, UNPROVED, why)
+    try:
+        source = read_source(suspect)
+        if suspect.hash_stamp:
+            answer = worker.ask("hash", str(int.from_bytes(suspect.magic, "little")), source, b"")
+            answer = SAME if answer == suspect.hash_stamp.hex() else "hash_differs"
+        else:
+            answer = worker.ask("prove", _LEVELS[suspect.optimization], source, read_pyc(suspect)[HEADER_SIZE:])
+    except (ReplacedError, FileNotFoundError):
+        return Verdict(suspect, REPLACED)
+    except WorkerError as error:
+        return Verdict(suspect, UNPROVED, str(error))
+    except OSError as error:
+        return Verdict(suspect, UNPROVED, "the source or the pyc cannot be read: %s" % error.strerror)
+    if not source_unchanged(suspect):
+        return Verdict(suspect, REPLACED)
+    result, _, why = answer.partition(" ")
+    return Verdict(suspect, result, why)
+
+
+def unprovable(suspect: Suspect, tag: str) -> str:
+    """Why no interpreter can compile this source into this pyc; empty if one can."""
+    if suspect.source_identity[2] > LARGEST_SOURCE:
+        return "the source is larger than %d MiB" % (LARGEST_SOURCE >> 20)
+    if not suspect.hash_stamp and (suspect.tag not in (None, tag) or suspect.optimization not in _LEVELS):
+        return "an import hook compiled it"
+    return ""
+
+
+def _without_interpreter(suspect: Suspect, number: int) -> Verdict:
+    if not suspect.hash_stamp or suspect.source_identity[2] > LARGEST_SOURCE:
+        return Verdict(suspect, UNPROVED, "no interpreter with magic number %d" % number)
+    try:
+        same = source_hash(suspect.magic, read_source(suspect)) == suspect.hash_stamp
+    except (ReplacedError, FileNotFoundError):
+        return Verdict(suspect, REPLACED)
+    except OSError as error:
+        return Verdict(suspect, UNPROVED, "the source cannot be read: %s" % error.strerror)
+    return Verdict(suspect, SAME if same else "hash_differs")

@@ -1,0 +1,161 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one pyc says about itself: its name, its header, its times, and the proof remembered on it.
+
+The layout of the header is that of PEP 552 (Python 3.7 and later); names follow PEP 3147 and PEP 488.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+from typing import NamedTuple, Tuple
+
+HEADER_SIZE = 16
+FLAG_HASH = 0b01
+FLAG_CHECKED = 0b10
+
+SECOND = 10**9  # nanoseconds
+# An edit that lands while the interpreter is compiling leaves a stale pyc that is *younger* than the edit. Measured on
+# CPython 3.8 to 3.13 (2026-11): 15,000 compilations, up to 24 at once on 2 cores, none took longer than this.
+COMPILE_WINDOW = SECOND
+COMPILE_WINDOW_PER_BYTE = 4000
+# An interpreter renames its finished pyc into place at once. A pyc whose ctime is later was copied, moved or touched.
+SETTLED_AT_ONCE = SECOND // 10
+# How far a remembered proof moves the pyc's mtime back, so that it can never look like a pyc that was just compiled.
+SEAL_OFFSET_SECONDS = 10
+
+# The magic number of the final releases. Another number under the same tag is ignored by that interpreter.
+RELEASED_MAGIC = {
+    "cpython-37": 3394,
+    "cpython-38": 3413,
+    "cpython-39": 3425,
+    "cpython-310": 3439,
+    "cpython-311": 3495,
+    "cpython-312": 3531,
+    "cpython-313": 3571,
+    "cpython-314": 3627,
+}
+# CPython 3.6 and older wrote headers of 12 or 8 bytes, and Python 2 numbered from 20121 upwards.
+_FIRST_CPYTHON_MAGIC = 3000
+_FIRST_PEP_552_MAGIC = 3392
+_FIRST_PYTHON_2_MAGIC = 20000
+
+_unpack_header = struct.Struct("<4sI8s").unpack
+_unpack_stamp = struct.Struct("<II").unpack
+_pack_seal = struct.Struct("<QQqqQQ").pack
+# Import hooks put versions, and so dots, into their tags: m.cpython-312-pytest-8.3.4.pyc
+_TAGGED = re.compile(
+    r"(?P<stem>.+?)\.(?P<tag>(?:cpython|pypy|graalpy|pyston)-?\d.*?)(?:\.opt-(?P<optimization>\w+))?", re.S
+)
+
+# device, inode, size in bytes, mtime and ctime in nanoseconds
+Identity = Tuple[int, int, int, int, int]
+
+
+class PycName(NamedTuple):
+    """The parts of C(<stem>.<tag>[.opt-<optimization>].pyc); the optimization of an ordinary pyc is empty."""
+
+    stem: str
+    tag: str
+    optimization: str
+
+
+class Header(NamedTuple):
+    """The parts of a header that an interpreter may accept; O(stamp) is mtime and size, or the hash of the source."""
+
+    magic: bytes
+    flags: int
+    stamp: bytes
+
+    @property
+    def number(self) -> int:
+        """The magic number as the release notes of Python print it."""
+        return self.magic[0] | self.magic[1] << 8
+
+
+def split_name(name: str) -> PycName:
+    """Split the name of a pyc in C(__pycache__), reading from the right because a stem may contain dots.
+
+    A name without a tag gives an empty stem.
+    """
+    stem, _, tag = name[:-4].rpartition(".")
+    if tag[:4] == "opt-":
+        optimization = tag[4:]
+        stem, _, tag = stem.rpartition(".")
+        return PycName(stem, tag, optimization)
+    return PycName(stem, tag, "")
+
+
+def split_hooked_name(name: str) -> PycName | None:
+    """Split the name of a pyc whose tag contains dots, as import hooks write them; None if there is no tag."""
+    match = _TAGGED.fullmatch(name[:-4])
+    return PycName(match["stem"], match["tag"], match["optimization"] or "") if match else None
+
+
+def parse_header(data: bytes, tag: str | None) -> Header | None:
+    """The header, or None where every interpreter ignores such a pyc and writes a new one.
+
+    That is: fewer than 16 bytes, unknown flags, or a magic number that does not belong to the tag (PEP 552 and
+    C(importlib._bootstrap_external._classify_pyc)). O(tag) is None for a pyc outside C(__pycache__).
+    """
+    if len(data) < HEADER_SIZE:
+        return None
+    header = Header(*_unpack_header(data[:HEADER_SIZE]))
+    if header.flags & ~(FLAG_HASH | FLAG_CHECKED) or header.magic[2:] != b"\r\n":
+        return None
+    number = header.number
+    if tag is None:
+        old = _FIRST_CPYTHON_MAGIC <= number < _FIRST_PEP_552_MAGIC or number >= _FIRST_PYTHON_2_MAGIC
+        return None if old else header
+    return header if RELEASED_MAGIC.get(tag, number) == number else None
+
+
+def identity(status: os.stat_result) -> Identity:
+    """What changes whenever a file is replaced, written, or given other metadata."""
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def stamp_matches(stamp: bytes, source: os.stat_result) -> tuple[bool, bool]:
+    """Whether mtime and size in a timestamp pyc equal the source's, both as unsigned 32 bits.
+
+    Equality is the whole rule of CPython: a newer pyc is not a better one.
+    """
+    mtime, size = _unpack_stamp(stamp)
+    return mtime == (source.st_mtime_ns // SECOND) & 0xFFFFFFFF, size == source.st_size & 0xFFFFFFFF
+
+
+def compiled_after_last_change(pyc: os.stat_result, source: os.stat_result, now: int) -> bool:
+    """Whether the times alone prove that the pyc was compiled from the source as it is now.
+
+    The ctime of the source is the time of its last change, whatever was done to its mtime. It must lie before the pyc
+    by more than a compilation can last, and the pyc must be exactly as the interpreter left it. O(now) is in
+    nanoseconds since the epoch.
+    """
+    written = pyc.st_mtime_ns
+    return (
+        source.st_ctime_ns + COMPILE_WINDOW + COMPILE_WINDOW_PER_BYTE * source.st_size < written <= now
+        and 0 <= pyc.st_ctime_ns - written < SETTLED_AT_ONCE
+        and source.st_mtime_ns <= source.st_ctime_ns
+        and source.st_dev == pyc.st_dev
+    )
+
+
+def seal_nanoseconds(name: str, pyc: Identity, source: Identity) -> int:
+    """The nanoseconds that a remembered proof writes into the mtime of the pyc: a digest of what was proved.
+
+    It covers the name, inode and size of the pyc and the inode, size, mtime and ctime of the source, so it holds for
+    linked sources, for C(pycache_prefix) trees and for hard links as well, and ends with any change of the source.
+    Devices are left out: their numbers change from boot to boot.
+    """
+    packed = _pack_seal(pyc[1], source[1], source[3], source[4], pyc[2], source[2])
+    digest = hashlib.blake2b(packed + os.fsencode(name), digest_size=8, person=b"pyc_invalidate").digest()
+    return int.from_bytes(digest, "little") % SECOND
+
+
+def is_sealed(name: str, pyc: os.stat_result, source: os.stat_result) -> bool:
+    """Whether an earlier run has proved this very pyc against this very source."""
+    return pyc.st_mtime_ns % SECOND == seal_nanoseconds(name, identity(pyc), identity(source))

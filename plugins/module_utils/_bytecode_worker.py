@@ -1,0 +1,141 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compiles sources and compares the code with that of pycs. Its text is run by the interpreter that wrote the pycs.
+
+It reads from standard input and opens no file. A request is a line C(prove <optimizations> <bytes of source> <bytes of
+code>) or C(hash <magic> <bytes of source> 0), followed by those bytes; the answer is one line. Comparing corrupt code
+objects crashes CPython 3.12 and 3.13, which is why this never happens in the process of the module.
+"""
+
+from __future__ import annotations
+
+import _imp
+import marshal
+import os
+import resource
+import struct
+import sys
+from importlib.util import MAGIC_NUMBER
+from types import CodeType
+from typing import Any, BinaryIO
+
+_FIELDS = [
+    field
+    for field in (
+        "co_argcount",
+        "co_posonlyargcount",
+        "co_kwonlyargcount",
+        "co_nlocals",
+        "co_stacksize",
+        "co_flags",
+        "co_code",
+        "co_names",
+        "co_varnames",
+        "co_freevars",
+        "co_cellvars",
+        "co_name",
+        "co_qualname",
+        "co_firstlineno",
+        "co_exceptiontable",
+    )
+    if hasattr(CodeType, field)
+]
+_MEMORY_LIMIT = 4 << 30
+
+
+def constant_key(value: Any) -> Any:
+    """A key that is equal exactly for equal constants: 1, 1.0 and True differ, 0j and -0j too, and nan equals itself."""
+    kind = type(value)
+    if kind is tuple:
+        return (kind, tuple(constant_key(item) for item in value))
+    if kind is frozenset:  # its order follows the hash seed
+        return (kind, frozenset(constant_key(item) for item in value))
+    if kind is float:
+        return (kind, struct.pack("<d", value))
+    if kind is complex:
+        return (kind, struct.pack("<dd", value.real, value.imag))
+    if kind is slice:
+        return (kind, constant_key(value.start), constant_key(value.stop), constant_key(value.step))
+    return (kind, value)
+
+
+def same_positions(old: Any, new: Any) -> bool:
+    """Whether both map code to the same lines, and columns too unless one side was compiled without them."""
+    if sys.version_info < (3, 10):
+        return bool(old.co_lnotab == new.co_lnotab)
+    if old.co_linetable == new.co_linetable:
+        return True
+    if sys.version_info < (3, 11) or list(old.co_lines()) != list(new.co_lines()):
+        return False
+    return any(all(position[2] is None for position in code.co_positions()) for code in (old, new))
+
+
+def same_code(old: CodeType, new: CodeType) -> bool:
+    """Compare all that runs or is shown, recursively. Only C(co_filename) is free: installers bake temporary paths in."""
+    pending = [(old, new)]
+    while pending:
+        one, other = pending.pop()
+        if any(getattr(one, field) != getattr(other, field) for field in _FIELDS) or not same_positions(one, other):
+            return False
+        if len(one.co_consts) != len(other.co_consts):
+            return False
+        for left, right in zip(one.co_consts, other.co_consts):
+            if isinstance(left, CodeType) and isinstance(right, CodeType):
+                pending.append((left, right))
+            elif constant_key(left) != constant_key(right):
+                return False
+    return True
+
+
+def prove(optimizations: str, source: bytes, payload: bytes) -> str:
+    """Whether O(payload) is the code of O(source) at one of the optimization levels (digits)."""
+    try:
+        old = marshal.loads(payload)
+    except MemoryError:
+        return "unproved out of memory"
+    except Exception:
+        return "broken"
+    if not isinstance(old, CodeType):
+        return "broken"
+    for level in optimizations:
+        try:
+            new = compile(source, "<source>", "exec", dont_inherit=True, optimize=int(level))
+        except (SyntaxError, ValueError):
+            return "does_not_compile"
+        except (MemoryError, RecursionError) as error:
+            return "unproved " + type(error).__name__
+        if same_code(old, new):
+            return "same"
+    return "code_differs"
+
+
+def answer(stream: BinaryIO, line: bytes) -> str:
+    """Answer one request."""
+    verb, argument, source_size, payload_size = line.decode("ascii").split()
+    source = stream.read(int(source_size))
+    payload = stream.read(int(payload_size))
+    if verb == "hash":
+        return _imp.source_hash(int(argument), source).hex()
+    return prove(argument, source, payload)
+
+
+def limit_resources() -> None:
+    """No core files, no runaway memory, and no competition with the server that may be running on this node."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT if hard < 0 else min(hard, _MEMORY_LIMIT), hard))
+    os.nice(5)
+
+
+def main() -> None:
+    """Introduce this interpreter by its magic number and cache tag, then answer until standard input ends."""
+    limit_resources()
+    print(int.from_bytes(MAGIC_NUMBER[:2], "little"), sys.implementation.cache_tag, flush=True)
+    stream = sys.stdin.buffer
+    for line in iter(stream.readline, b""):
+        print(answer(stream, line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

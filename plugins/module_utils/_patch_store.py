@@ -1,0 +1,285 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was patched, on disk: a manifest, the originals by content hash, a lock, and writing all files or none.
+
+Layout of the state directory: ``manifest.json``, ``originals/<sha256>``, ``lock``. The manifest is written before the
+first source is renamed into place, and names every digest that a file of ours may then have: a run that was killed
+between two files leaves nothing that the next run does not recognise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import time
+from typing import Any, Dict, Iterator, NamedTuple, Sequence
+
+MANIFEST_VERSION = 1
+_LOCK_WAIT_SECONDS = 60.0
+_LOCK_POLL_SECONDS = 0.1
+_STATE_MODE, _STATE_FILE_MODE = 0o755, 0o644
+
+
+class StoreError(Exception):
+    """The state directory or a source can't be read or written; says what, where, and what to do."""
+
+
+class AppliedPatch(NamedTuple):
+    """A patch as it was applied to one file: its edits for the installed release, when, and by whom."""
+
+    id: str
+    edits: list[dict[str, Any]]
+    when: str
+    who: str
+
+
+class FileRecord(NamedTuple):
+    """What is known about one patched file. Digests are sha256 in hex."""
+
+    path: str  # without symlinks above the package
+    file: str  # inside the package
+    python: str
+    engine: str
+    release: str
+    pristine: str
+    result: str
+    earlier: list[str]  # further digests that the file may have while files are being written
+    link: str | None  # where it pointed, if the installer made it a symlink
+    patches: list[AppliedPatch]
+
+
+Manifest = Dict[str, FileRecord]
+
+
+class Write(NamedTuple):
+    """One file to be replaced: by new content, or by the symlink that it was."""
+
+    path: str
+    before: bytes
+    after: bytes
+    link: str | None = None
+
+
+def digest_of(content: bytes) -> str:
+    """The sha256 of a content in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+# --- manifest and originals -------------------------------------------------------------------------------------------
+
+
+def load_manifest(directory: str) -> Manifest:
+    """Read the manifest; empty when there is none. Raises StoreError for one that can't be understood."""
+    path = os.path.join(directory, "manifest.json")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
+        if data["version"] != MANIFEST_VERSION:
+            raise ValueError(f"its version is {data['version']}, this module writes version {MANIFEST_VERSION}")
+        return {key: _record_from(key, fields) for key, fields in data["files"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{path} can't be read ({error}); put it back from a backup, or see rollback in the docs"
+        ) from error
+
+
+def _record_from(path: str, fields: dict[str, Any]) -> FileRecord:
+    patches = [AppliedPatch(**patch) for patch in fields["patches"]]
+    return FileRecord(path=path, **{**fields, "patches": patches})
+
+
+def dump_manifest(manifest: Manifest) -> bytes:
+    """The manifest as it is stored: stable for equal content."""
+    files = {}
+    for key, record in manifest.items():
+        fields = {**record._asdict(), "patches": [patch._asdict() for patch in record.patches]}
+        del fields["path"]
+        files[key] = fields
+    return (json.dumps({"version": MANIFEST_VERSION, "files": files}, indent=1, sort_keys=True) + "\n").encode("utf-8")
+
+
+def load_original(directory: str, digest: str) -> bytes | None:
+    """The stored original with that digest; None when it is missing or damaged."""
+    try:
+        with open(os.path.join(directory, "originals", digest), "rb") as stream:
+            content = stream.read()
+    except FileNotFoundError:
+        return None
+    return content if digest_of(content) == digest else None
+
+
+# --- one at a time ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(directory: str, create: bool, wait: float = _LOCK_WAIT_SECONDS) -> Iterator[None]:
+    """Hold the lock of the state directory; without `create`, a directory that isn't there needs none.
+
+    Raises StoreError when another run holds it for longer than `wait` seconds.
+    """
+    path = os.path.join(directory, "lock")
+    try:
+        if create:
+            os.makedirs(directory, mode=_STATE_MODE, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), _STATE_FILE_MODE)
+    except FileNotFoundError:
+        yield
+        return
+    except OSError as error:
+        raise StoreError(f"{path} can't be opened: {error.strerror}; give state_directory a writable place") from error
+    try:
+        _acquire(descriptor, path, wait)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, path: str, wait: float) -> None:
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise StoreError(f"{path} can't be locked: {error.strerror}") from error
+            if time.monotonic() >= deadline:
+                message = f"another run of engine_patch has held {path} for {wait:.0f} s; see who does: fuser -v {path}"
+                raise StoreError(message) from error
+        time.sleep(_LOCK_POLL_SECONDS)
+
+
+# --- all files or none ------------------------------------------------------------------------------------------------
+
+
+def staging_path(path: str) -> str:
+    """Where the new content of a file waits: beside it, under a name that nothing imports, always the same."""
+    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.engine_patch")
+
+
+def commit(directory: str, writes: Sequence[Write], old: Manifest, new: Manifest, originals: Sequence[bytes]) -> None:
+    """Write all files and the manifest, or leave everything as it was.
+
+    writes: sources to replace; old, new: manifest before and after; originals: pristine contents that `new` names.
+    Everything that can fail for want of space or permission happens before the first source is renamed.
+    Raises StoreError, with nothing changed.
+    """
+    staged: list[str] = []
+    try:
+        for content in originals:
+            _write_state(directory, os.path.join("originals", digest_of(content)), content)
+        for write in writes:
+            staged.append(_stage(write))
+        _write_state(directory, "manifest.json", dump_manifest(_transition(old, new)))
+        _rename_all(writes)
+        _write_state(directory, "manifest.json", dump_manifest(new))
+        _forget_originals(directory, new)
+    except OSError as error:
+        for path in staged:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        _put_back(directory, old)
+        raise StoreError(f"{error.filename or directory}: {error.strerror}; no source was changed") from error
+
+
+def remove_leftovers(paths: Sequence[str]) -> None:
+    """Remove staged files of a run that was killed."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _transition(old: Manifest, new: Manifest) -> Manifest:
+    """The manifest while files are being written: of each file, every digest that it may have."""
+    between = dict(old)
+    for key, record in new.items():
+        before = old.get(key)
+        earlier = [before.result, *before.earlier] if before and before.pristine == record.pristine else []
+        between[key] = record._replace(earlier=sorted({*earlier, *record.earlier} - {record.result, record.pristine}))
+    return between
+
+
+def _put_back(directory: str, old: Manifest) -> None:
+    with contextlib.suppress(OSError):
+        if load_manifest(directory) != old:
+            _write_state(directory, "manifest.json", dump_manifest(old))
+        _forget_originals(directory, old)
+
+
+def _rename_all(writes: Sequence[Write]) -> None:
+    done: list[Write] = []
+    try:
+        for write in writes:
+            os.replace(staging_path(write.path), write.path)
+            done.append(write)
+            _sync_directory(os.path.dirname(write.path))
+    except OSError:
+        for write in done:
+            _stage(Write(write.path, write.after, write.before))
+            os.replace(staging_path(write.path), write.path)
+        raise
+
+
+def _stage(write: Write) -> str:
+    """Put the new content beside the file: a new inode with the file's mode and owner. Returns its path."""
+    staged = staging_path(write.path)
+    remove_leftovers([staged])
+    if write.link is not None:
+        os.symlink(write.link, staged)
+        return staged
+    status = os.stat(write.path)
+    try:
+        _write_new(staged, write.after, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+    except OSError:
+        remove_leftovers([staged])
+        raise
+    return staged
+
+
+def _write_new(path: str, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        status = os.fstat(descriptor)
+        if owner is not None and owner != (status.st_uid, status.st_gid):
+            os.fchown(descriptor, *owner)
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    finally:
+        os.close(descriptor)
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_state(directory: str, name: str, content: bytes) -> None:
+    path = os.path.join(directory, name)
+    os.makedirs(os.path.dirname(path), mode=_STATE_MODE, exist_ok=True)
+    remove_leftovers([staging_path(path)])
+    _write_new(staging_path(path), content, _STATE_FILE_MODE)
+    os.replace(staging_path(path), path)
+    _sync_directory(os.path.dirname(path))
+
+
+def _forget_originals(directory: str, manifest: Manifest) -> None:
+    needed = {record.pristine for record in manifest.values()}
+    folder = os.path.join(directory, "originals")
+    with contextlib.suppress(FileNotFoundError):
+        for name in set(os.listdir(folder)) - needed:
+            os.unlink(os.path.join(folder, name))

@@ -1,0 +1,140 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a preflight check is, what it is asked (wants), and what it looks at (facts)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+GIB = 1024**3
+SEVERITIES = ("error", "warning", "info")
+
+
+class PreflightError(ValueError):
+    """The checks were asked for something that can't be judged; the text names it and the remedy."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A fact that can't be known on this node, and why. It is told apart from a fact that is fine."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The fact that breaks a check's rule. `remedy` stands here only where it depends on what was found."""
+
+    found: str
+    remedy: str = ""
+
+
+# None: the rule holds, or does not apply to this node.
+Answer = Broken | Unknown | None
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What the node is wanted for. Sizes in GiB, times in seconds; an empty value is not checked."""
+
+    hardware: str = "gpu"
+    accepted: tuple[str, ...] = ()
+    port: int = 8000
+    host: str = "127.0.0.1"
+    unit: str = "specdecode@main.service"
+    python: str = "python3"
+    python_release: str = ""
+    architecture: str = ""
+    glibc: str = ""
+    disks: tuple[Mapping[str, Any], ...] = ()
+    models: tuple[str, ...] = ()
+    memory_gib: float = 0
+    clock_skew_seconds: float = 30
+    controller_sent: float | None = None
+    controller_received: float | None = None
+
+
+TEXTS = {"hardware", "host", "unit", "python", "python_release", "architecture", "glibc"}
+LISTS = {"accepted", "disks", "models"}
+
+
+def parse_wants(raw: object) -> Wants:
+    """Wants from the role's variables; PreflightError names an unknown key or a value of the wrong kind."""
+    if not isinstance(raw, Mapping):
+        raise PreflightError(f"what is wanted must be a dict, not {type(raw).__name__}")
+    known = {item.name for item in fields(Wants)}
+    unknown = sorted(set(raw) - known)
+    if unknown:
+        raise PreflightError(f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+    wants = Wants(**{name: _value(name, value) for name, value in raw.items()})
+    if wants.hardware not in ("gpu", "cpu"):
+        raise PreflightError(f"hardware is {wants.hardware!r}; declare it as gpu or cpu")
+    return wants
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in TEXTS:
+        if not isinstance(value, str):
+            raise PreflightError(f"{name} must be a text, not {value!r}")
+        return value
+    if name in LISTS:
+        if not isinstance(value, (list, tuple)):
+            raise PreflightError(f"{name} must be a list, not {value!r}")
+        return tuple(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PreflightError(f"{name} must be a number, not {value!r}")
+    return value
+
+
+class Facts:
+    """Facts by dotted path (`node.memory.total`, `gpu_node.driver.version`); a null is answered by its reason."""
+
+    def __init__(self, raw: object) -> None:
+        """`raw` has `node` (what look_at_node.py printed) and, on GPU nodes, `gpu_node`."""
+        if not isinstance(raw, Mapping):
+            raise PreflightError(f"facts must be a dict, not {type(raw).__name__}")
+        self._raw = raw
+
+    def get(self, path: str) -> Any:
+        """The fact, or Unknown with the reason that its source gave for not having it."""
+        source, *names = path.split(".")
+        value: Any = self._raw.get(source)
+        for name in names:
+            if not isinstance(value, Mapping) or value.get(name) is None:
+                return Unknown(self._reason(source, names))
+            value = value[name]
+        return Unknown(f"{source} was not looked at") if value is None else value
+
+    def _reason(self, source: str, names: list[str]) -> str:
+        root = self._raw.get(source)
+        reasons = root.get("reasons") if isinstance(root, Mapping) else None
+        if isinstance(reasons, Mapping):
+            for length in range(len(names), 0, -1):
+                reason = reasons.get(".".join(names[:length]))
+                if reason:
+                    return str(reason)
+        return f"{source} does not say {'.'.join(names)}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that is looked at before anything is changed.
+
+    `finds` is asked for the answer; `rule` and `remedy` may name wants in braces. `severity` is that of a broken rule;
+    where the fact can't be known, the finding is one step milder. `hardware` says on which nodes the check is made.
+    """
+
+    id: str
+    severity: str
+    finds: Callable[[Facts, Wants], Answer]
+    rule: str
+    remedy: str
+    evidence: str
+    hardware: str = field(default="any")
+
+    def applies(self, wants: Wants) -> bool:
+        """Whether the check is made on a node of the declared hardware."""
+        return self.hardware in ("any", wants.hardware)
