@@ -21,9 +21,7 @@ deploy() {
     say "Setting up: system packages and .venv"
     tools/setup.sh
     PATH=$PWD/.venv/bin:$PATH
-    say "Making the lab's tiny models"
-    python tools/lab_models.py .cache/models
-    say "Booting the node"
+    say "Booting the node, with the lab's tiny models"
     ansible-playbook -i inventories/lab molecule/shared/create.yml
     say "Deploying: installs the engine, patches it, starts it, measures it (3 to 5 minutes the first time)"
     ansible-playbook -i inventories/lab playbooks/deploy_specdecode.yml

@@ -69,36 +69,40 @@ def locality(tree: Tree, address: str) -> tuple[dict[str, Any], dict[str, str]]:
     return facts, reasons
 
 
-def acs_facts(tree: Tree, addresses: Sequence[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The bridges above these devices with their ACS bits, and for each whose bits are None (by address) the reason.
+def acs_facts(tree: Tree, addresses: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The ACS bits of the bridges above these devices, and the reason for each value that is None, by its path.
 
-    A bridge without the capability cannot redirect: its bits are false.
+    C(redirect) is true if any bridge redirects; None: none is known to, and not all are known. A bridge without the
+    capability cannot redirect.
     """
     below: dict[str, list[str]] = {}
+    reasons: dict[str, str] = {}
     for address in addresses:
-        for bridge in bridges_above(tree.resolved(f"{DEVICES}/{address}")):
+        above = bridges_above(tree.resolved(f"{DEVICES}/{address}"))
+        if above is None:
+            reasons["redirect"] = f"sysfs does not show where {address} is attached"
+        for bridge in above or []:
             below.setdefault(bridge, []).append(address)
     bridges = []
-    reasons = {}
-    for bridge in sorted(below):
-        facts: dict[str, Any] = {"bus_id": bridge, "above": below[bridge], "capable": None}
-        facts.update(dict.fromkeys(AcsControl._fields))
-        try:
-            control = acs_control(tree.content(f"{DEVICES}/{bridge}/config"))
-            facts["capable"] = control is not None
-            facts.update((control or AcsControl(False, False, False))._asdict())
-        except (UnreadableError, UnreadableConfigError) as error:
-            reasons[bridge] = str(error)
-        bridges.append(facts)
-    return bridges, reasons
+    for i, bridge in enumerate(sorted(below)):
+        bits, reason = _acs_bits(tree, bridge)
+        bridges.append({"bus_id": bridge, "above": below[bridge], **bits})
+        if reason:
+            reasons[f"bridges.{i}"] = reason
+            reasons["redirect"] = f"not all bridges could be read; {bridge}: {reason}"
+    redirects = any(bridge["request_redirect"] or bridge["completion_redirect"] for bridge in bridges)
+    if redirects:
+        reasons.pop("redirect", None)
+    return {"redirect": True if redirects else None if reasons else False, "bridges": bridges}, reasons
 
 
-def acs_redirects(bridges: Sequence[dict[str, Any]]) -> bool | None:
-    """Whether any of these bridges redirects; None: none is known to, and not all are known."""
-    bits = [bridge[bit] for bridge in bridges for bit in ("request_redirect", "completion_redirect")]
-    if True in bits:
-        return True
-    return None if None in bits else False
+def _acs_bits(tree: Tree, address: str) -> tuple[dict[str, bool | None], str]:
+    """The bits of one bridge, and why they are None (empty: they are known)."""
+    try:
+        control = acs_control(tree.content(f"{DEVICES}/{address}/config"))
+    except (UnreadableError, UnreadableConfigError) as error:
+        return dict.fromkeys(("capable", *AcsControl._fields)), str(error)
+    return {"capable": control is not None, **(control or AcsControl(False, False, False))._asdict()}, ""
 
 
 def iommu_facts(tree: Tree, addresses: Sequence[str], command_line: str) -> tuple[dict[str, Any], str]:

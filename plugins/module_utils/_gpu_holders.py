@@ -1,18 +1,25 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who holds the GPUs, and what was left behind in /dev/shm: read from /proc, nothing is touched.
+"""Who holds the GPUs, and what was left behind in /dev/shm. Nothing is touched.
 
 A killed server leaves workers that keep GPU memory while its port is free, and files in /dev/shm that make the next
-start fail. Both are recognised by what the kernel says now, not by age or name alone.
+start fail. Both are recognised by what the kernel says now, not by their age.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Iterable, Sequence
 
-from ansible_collections.blackwell.inference.plugins.module_utils._gpu_files import Tree, UnreadableError
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_files import UnreadableError
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_findings import Findings
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_processes import (
+    PROCESS_FACTS,
+    Scan,
+    describe_process,
+    scan_processes,
+)
 
 SHM = "/dev/shm"
 # NCCL, vLLM, SGLang, and Python's multiprocessing.shared_memory name their segments so.
@@ -20,68 +27,30 @@ LEFTOVER_PREFIXES = ("nccl-", "vllm_offload_", "sgl_shm_mm_", "psm_")
 
 _GPU_DEVICE = re.compile(r"/dev/nvidia[0-9]+")
 _CUDA_DEVICE = "/dev/nvidia-uvm"  # opened by CUDA; services such as nvidia-persistenced only open the GPUs
-_UNIT = re.compile(r"[^/]+\.(?:service|scope)")
+
+Listed = Iterable["tuple[int, dict[str, Any]]"]
 
 
-class Scan(NamedTuple):
-    """What a look into all processes showed."""
+def read_holders(findings: Findings, listed: Listed) -> None:
+    """Add C(processes) and C(shm). C(listed) is what nvidia-smi lists: the index of a GPU, and a process on it.
 
-    devices: dict[int, list[str]]  # CUDA processes: the device files they have open
-    shm_holders: dict[str, list[int]]  # name in /dev/shm: the processes that map it or have it open
-    unseen: int  # processes that may not be looked into (without root: those of other users)
-
-
-def leftover_names(tree: Tree) -> list[str]:
-    """The names in /dev/shm that look like segments of an inference server. Raises UnreadableError."""
-    return [name for name in tree.names(SHM) if name.startswith(LEFTOVER_PREFIXES)]
-
-
-def scan_processes(tree: Tree, shm_names: Sequence[str]) -> Scan:
-    """Look through the open files of all processes for GPUs, and for these names in /dev/shm.
-
-    A name is compared without its directory: a container sees the same segment under another path. So a segment may
-    be called held that is not, but never the other way round. Raises UnreadableError if there is no /proc.
+    Where no driver is loaded and nothing lies in /dev/shm, no process needs to be looked into.
     """
-    scan = Scan({}, {name: [] for name in shm_names}, 0)
-    unseen = 0
-    for pid in (int(name) for name in tree.names("/proc") if name.isascii() and name.isdigit()):
+    names = [name for name in findings.names("shm.leftovers", SHM) if name.startswith(LEFTOVER_PREFIXES)]
+    scan = Scan({}, 0)
+    if names or findings.tree.exists("/proc/driver/nvidia"):
         try:
-            paths = _open_paths(tree, pid) + (_mapped_paths(tree, pid) if shm_names else [])
+            scan = scan_processes(findings.tree, _is_of_interest, mapped=bool(names))
         except UnreadableError as error:
-            unseen += error.denied
-            continue
-        devices = sorted({path for path in paths if _GPU_DEVICE.fullmatch(path)})
-        if devices and _CUDA_DEVICE in paths:
-            scan.devices[pid] = devices
-        for name in {path.rsplit("/", 1)[-1] for path in paths} & set(shm_names):
-            scan.shm_holders[name].append(pid)
-    return scan._replace(unseen=unseen)
-
-
-def describe_process(tree: Tree, pid: int) -> dict[str, Any]:
-    """Name, parent, session, user, state and systemd unit of a process, and whether it is an orphan.
-
-    An orphan's parent is PID 1 and the leader of its session is gone: what a killed server or a closed shell leaves. A
-    service's main process also has PID 1 as its parent, but leads its own session. Raises UnreadableError if the
-    process is not there (a GPU can be held from a container whose processes are not visible here).
-    """
-    lines = [line.partition(":") for line in tree.text(f"/proc/{pid}/status").splitlines()]
-    status = {key: value.split() for key, _, value in lines}
-    parent, session, user = (_first_number(status.get(key)) for key in ("PPid", "NSsid", "Uid"))
-    known = parent is not None and session
-    return {
-        "name": " ".join(status.get("Name", [])) or None,
-        "state": status["State"][0] if status.get("State") else None,
-        "parent": parent,
-        "session": session,
-        "uid": user,
-        "unit": _unit(tree, pid),
-        "orphan": (parent == 1 and not tree.exists(f"/proc/{session}")) if known else None,
-    }
+            scan = Scan({}, 1)
+            findings.unknown("processes", error)
+    findings.facts["processes"] = _processes(findings, listed, scan)
+    leftovers = None if "shm.leftovers" in findings.reasons else _leftovers(findings, names, scan)
+    findings.facts["shm"] = {"size_mib": _shm_size(findings), "leftovers": leftovers}
 
 
 def shm_size_mib(mounts: str, meminfo: str) -> int | None:
-    """The size of /dev/shm in MiB, from /proc/mounts and /proc/meminfo; None: it is not mounted, or unreadable.
+    """The size of /dev/shm in MiB, from /proc/mounts and /proc/meminfo; None: they do not tell it.
 
     The kernel prints size= only where it is not the default, which is half of the memory
     (Documentation/filesystems/tmpfs.rst of Linux).
@@ -99,33 +68,71 @@ def shm_size_mib(mounts: str, meminfo: str) -> int | None:
     return int(memory.group(1)) // 2 // 1024
 
 
-def _open_paths(tree: Tree, pid: int) -> list[str]:
-    """What the file descriptors of a process point to. One that is closed meanwhile is no error."""
-    paths = []
-    for descriptor in tree.names(f"/proc/{pid}/fd"):
-        try:
-            paths.append(tree.target(f"/proc/{pid}/fd/{descriptor}"))
-        except UnreadableError:
-            continue
-    return paths
+def _is_of_interest(path: str) -> bool:
+    return path == _CUDA_DEVICE or bool(_GPU_DEVICE.fullmatch(path)) or _segment(path).startswith(LEFTOVER_PREFIXES)
 
 
-def _mapped_paths(tree: Tree, pid: int) -> list[str]:
-    """The files that a process maps. A segment stays in use when its descriptor was closed after mapping."""
-    mappings = (line.split(None, 5) for line in tree.text(f"/proc/{pid}/maps").splitlines())
-    return [fields[5] for fields in mappings if len(fields) == 6]
+def _segment(path: str) -> str:
+    """The name of a shared memory segment. Its directory does not count: a container may see it under another one."""
+    return path.rsplit("/", 1)[-1].split(" ", 1)[0]
 
 
-def _first_number(words: Sequence[str] | None) -> int | None:
-    return int(words[0]) if words and re.fullmatch("[0-9]{1,10}", words[0]) else None
+def _processes(findings: Findings, listed: Listed, scan: Scan) -> list[dict[str, Any]]:
+    """The processes that nvidia-smi lists, and those that have CUDA open on a GPU without being listed."""
+    found: dict[int, list[tuple[int, dict[str, Any]]]] = {
+        pid: [] for pid, paths in scan.paths.items() if _CUDA_DEVICE in paths and any(map(_GPU_DEVICE.fullmatch, paths))
+    }
+    for index, process in listed:
+        found.setdefault(process["pid"], []).append((index, process))
+    if scan.unseen:
+        findings.unknown("processes.unlisted", f"{scan.unseen} processes may not be looked into without root")
+    return [_process(findings, f"processes.{place}", pid, found[pid]) for place, pid in enumerate(sorted(found))]
 
 
-def _unit(tree: Tree, pid: int) -> str | None:
-    """The innermost systemd service or scope of a process; None: it is in none."""
+def _process(findings: Findings, path: str, pid: int, listed: Sequence[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
+    """One process. What nvidia-smi does not list may hold any GPU, and any amount of memory."""
+    amounts = [process["memory_mib"] for _, process in listed]
+    facts: dict[str, Any] = {
+        "pid": pid,
+        "listed": bool(listed),
+        "gpus": sorted({index for index, _ in listed}) or None,
+        "memory_mib": None if None in amounts or not amounts else sum(amounts),
+    }
     try:
-        lines = tree.text(f"/proc/{pid}/cgroup").splitlines()
-    except UnreadableError:
-        return None
-    groups = [line.split(":", 2)[-1] for line in lines if line.startswith("0::") or ":name=systemd:" in line]
-    units = [part for group in groups for part in group.split("/") if _UNIT.fullmatch(part)]
-    return units[-1] if units else None
+        facts.update(describe_process(findings.tree, pid))
+    except UnreadableError as error:
+        facts.update(dict.fromkeys(PROCESS_FACTS))
+        facts["name"] = listed[0][1]["name"] or None if listed else None
+        findings.unknown(path, f"the process is not visible here: it is in a container, or has ended ({error})")
+    for key, value in facts.items():
+        if value is None:
+            told = f"/proc/{pid}/status does not tell it" if key in PROCESS_FACTS else "nvidia-smi does not tell it"
+            findings.unknown(f"{path}.{key}", told)
+    return facts
+
+
+def _leftovers(findings: Findings, names: Sequence[str], scan: Scan) -> list[dict[str, Any]]:
+    """The segments in /dev/shm, who holds them, and whether nobody does."""
+    leftovers: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            size = findings.tree.size(f"{SHM}/{name}")
+        except UnreadableError:  # removed meanwhile
+            continue
+        holders = sorted(pid for pid, paths in scan.paths.items() if name in map(_segment, paths))
+        orphan = None if scan.unseen and not holders else not holders
+        if orphan is None:
+            reason = f"{scan.unseen} processes may not be looked into without root; one of them may hold it"
+            findings.unknown(f"shm.leftovers.{len(leftovers)}.orphan", reason)
+        leftovers.append({"path": f"{SHM}/{name}", "size_bytes": size, "holders": holders, "orphan": orphan})
+    return leftovers
+
+
+def _shm_size(findings: Findings) -> int | None:
+    path = "shm.size_mib"
+    size = shm_size_mib(findings.text(path, "/proc/mounts"), findings.text(path, "/proc/meminfo"))
+    if size is None:
+        findings.unknown(path, "/proc/mounts shows no tmpfs on /dev/shm whose size can be told")
+    else:
+        findings.reasons.pop(path, None)
+    return size

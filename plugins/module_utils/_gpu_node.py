@@ -1,43 +1,31 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One look at a node: everything that C(gpu_node_facts) returns, put together from the rooms that read one source each.
+"""One look at a node: everything that C(gpu_node_facts) returns, put together from rooms that read one source each.
 
-Whatever is None in the facts has an entry in C(reasons) under its path (C(links), C(gpus.3.mig)) or that of what it is
-part of (C(gpus)). Nothing is derived from what a host like this usually has.
+Whatever is None has an entry in C(reasons). Nothing is derived from what hosts like this one usually have.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any, Callable, Sequence
 
 from ansible_collections.blackwell.inference.plugins.module_utils._gpu_bus import (
     acs_facts,
-    acs_redirects,
     gpus_on_bus,
     iommu_facts,
     locality,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._gpu_commands import Outcome
 from ansible_collections.blackwell.inference.plugins.module_utils._gpu_files import Tree, UnreadableError
-from ansible_collections.blackwell.inference.plugins.module_utils._gpu_holders import (
-    SHM,
-    describe_process,
-    leftover_names,
-    scan_processes,
-    shm_size_mib,
-)
-from ansible_collections.blackwell.inference.plugins.module_utils._gpu_kernel import (
-    KernelModule,
-    parse_module,
-    parse_parameters,
-    parse_registry_words,
-    relevant_arguments,
-)
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_findings import Findings
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_holders import read_holders
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_host import read_host
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_kernel import parse_module
 from ansible_collections.blackwell.inference.plugins.module_utils._gpu_smi import (
     CAPABILITY_QUERY,
     Failure,
+    Gpu,
     Query,
     UnusableOutputError,
     edition,
@@ -52,165 +40,170 @@ from ansible_collections.blackwell.inference.plugins.module_utils._gpu_topology 
     parse_p2p,
 )
 
-# What is asked of nvidia-smi, each once.
+# What nvidia-smi is asked, each once.
 QUERIES = (("-q", "-x"), CAPABILITY_QUERY, ("topo", "-m"), ("topo", "-p2p", "r"))
 
-# Parameters that decide about peer-to-peer traffic and memory, of /proc/driver/nvidia/params and of sysfs.
-_DRIVER_PARAMETERS = ("DmaRemapPeerMmio", "EnableResizableBar", "GrdmaPciTopoCheckOverride", "RegistryDwords")
-_UVM_PARAMETERS = ("uvm_ats_mode", "uvm_disable_hmm")
+Ask = Callable[[Sequence[Sequence[str]]], Sequence[Outcome]]
 
-_NO_PROGRAM = "nvidia-smi is not installed, or not on the path"
-
-Ask = Callable[[Sequence[Sequence[str]]], "list[Outcome]"]
-
-
-class NodeFacts:
-    """The facts as they come together, and the reasons for those that stay None."""
-
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self.facts: dict[str, Any] = {}
-        self.reasons: dict[str, str] = {}
-
-    def unknown(self, path: str, reason: str) -> None:
-        """Record why the fact at this path is None."""
-        self.reasons[path] = reason
-
-    def text(self, key: str, path: str, limit: int = -1) -> str:
-        """The content of a file; empty, with the reason for the fact `key`, if it cannot be read."""
-        try:
-            return self.tree.text(path, limit)
-        except UnreadableError as error:
-            self.unknown(key, str(error))
-            return ""
+_NOT_ASKED = Outcome(None, "", "nvidia-smi is not installed, or not on the path")
 
 
 def read_node(tree: Tree, ask: Ask | None) -> dict[str, Any]:
-    """All facts of a node.
+    """All facts of a node, as the module documents them.
 
-    O(tree) holds its files. O(ask) runs nvidia-smi with each of the given lists of arguments, and returns the outcomes;
-    None: there is no such program. Never raises for what a node says, only for errors of this program.
+    C(tree) holds the node's files. C(ask) runs nvidia-smi with each of these lists of arguments and returns the
+    outcomes in their order; None: there is no nvidia-smi.
     """
-    node = NodeFacts(tree)
-    _read_host(node)
-    _read_bus(node)
-    outcomes = ask(QUERIES) if ask is not None else None
-    query = _read_driver(node, outcomes)
-    _read_gpus(node, query, outcomes)
-    _read_matrices(node, outcomes)
-    _read_isolation(node)
-    _read_parameters(node)
-    _read_holders(node, query)
-    return {**node.facts, "reasons": node.reasons}
+    findings = Findings(tree)
+    read_host(findings)
+    _read_bus(findings)
+    outcomes = [_NOT_ASKED] * len(QUERIES) if ask is None else list(ask(QUERIES))
+    query = _read_driver(findings, outcomes[0], installed=ask is not None)
+    _read_gpus(findings, query, outcomes[1])
+    _read_matrix(findings, "links", parse_links, outcomes[2])
+    _read_matrix(findings, "p2p", parse_p2p, outcomes[3])
+    _read_isolation(findings)
+    read_holders(findings, _listed_processes(findings, query))
+    return {**findings.facts, "reasons": findings.reasons}
 
 
-def _read_host(node: NodeFacts) -> None:
-    """Processor, NUMA nodes, and the relevant part of the kernel command line."""
-    processor = node.text("cpu.vendor", "/proc/cpuinfo", limit=4096)  # one processor's entry; there may be hundreds
-    vendor, model, flags = (
-        re.search(rf"^{key}\s*:\s*(.*)$", processor, re.MULTILINE) for key in ("vendor_id", "model name", "flags")
-    )
-    for key, found in (("vendor", vendor), ("model", model)):
-        if found is None:
-            node.reasons.setdefault(f"cpu.{key}", "/proc/cpuinfo does not tell")
-    node.facts["cpu"] = {
-        "vendor": vendor and vendor.group(1),
-        "model": model and model.group(1),
-        "governors": _governors(node),
-        "numa_balancing": _numa_balancing(node),
-    }
-    node.facts["virtual_machine"] = None if flags is None else "hypervisor" in flags.group(1).split()
-    if flags is None:
-        node.unknown("virtual_machine", "/proc/cpuinfo has no flags")
-    node.facts["numa_nodes"] = _numa_nodes(node)
-    command_line = node.text("kernel_arguments", "/proc/cmdline")
-    node.facts["kernel_arguments"] = relevant_arguments(command_line) if command_line else None
+def _listed_processes(findings: Findings, query: Query | None) -> list[tuple[int, dict[str, Any]]]:
+    """The processes that nvidia-smi lists, each with the index of its GPU."""
+    processes = {gpu.facts["bus_id"]: gpu.processes for gpu in query.gpus} if query else {}
+    return [(gpu["index"], process) for gpu in findings.facts["gpus"] or [] for process in processes[gpu["bus_id"]]]
 
 
-def _governors(node: NodeFacts) -> list[str] | None:
-    """The frequency governors in use, each once."""
-    base = "/sys/devices/system/cpu/cpufreq"
+def _read_bus(findings: Findings) -> None:
+    """Add C(pci_gpus): what the bus shows, with or without a driver."""
     try:
-        policies = [name for name in node.tree.names(base) if name.startswith("policy")]
-        return sorted({node.tree.text(f"{base}/{policy}/scaling_governor") for policy in policies})
+        findings.facts["pci_gpus"] = gpus_on_bus(findings.tree)
     except UnreadableError as error:
-        node.unknown("cpu.governors", f"the kernel does not scale the frequency here ({error})")
-        return None
-
-
-def _numa_balancing(node: NodeFacts) -> bool | None:
-    """Whether the kernel moves memory between NUMA nodes by itself (modes 1 and 2)."""
-    value = node.text("cpu.numa_balancing", "/proc/sys/kernel/numa_balancing")
-    if value in ("0", "1", "2", "3"):
-        return value != "0"
-    node.reasons.setdefault("cpu.numa_balancing", f"the kernel says {value[:20]!r}")
-    return None
-
-
-def _numa_nodes(node: NodeFacts) -> dict[str, str] | None:
-    """The list of CPUs of each NUMA node, by its number."""
-    base = "/sys/devices/system/node"
-    try:
-        names = [name for name in node.tree.names(base) if re.fullmatch(r"node[0-9]{1,5}", name)]
-        return {name[4:]: node.tree.text(f"{base}/{name}/cpulist") for name in names}
-    except UnreadableError as error:
-        node.unknown("numa_nodes", str(error))
-        return None
-
-
-def _read_bus(node: NodeFacts) -> None:
-    """The GPUs that the PCI bus shows."""
-    try:
-        node.facts["pci_gpus"] = gpus_on_bus(node.tree)
-    except UnreadableError as error:
-        node.facts["pci_gpus"] = None
-        node.unknown("pci_gpus", str(error))
-    for i, gpu in enumerate(node.facts["pci_gpus"] or []):
+        findings.facts["pci_gpus"] = None
+        findings.unknown("pci_gpus", error)
+    for i, gpu in enumerate(findings.facts["pci_gpus"] or []):
         if gpu["driver"] is None:
-            node.unknown(f"pci_gpus.{i}.driver", "no kernel driver is bound to it")
+            findings.unknown(f"pci_gpus.{i}.driver", "no kernel driver is bound to it")
 
 
-def _read_driver(node: NodeFacts, outcomes: list[Outcome] | None) -> Query | None:
-    """State, version and flavour of the driver; returns the answer to the main query if there is one."""
-    loaded = node.text("driver.version", "/proc/driver/nvidia/version")
-    module = parse_module(loaded)
-    query, failure = _main_answer(outcomes, module_is_loaded=bool(loaded))
-    version = module.version or (query and query.driver_version)
-    node.facts["driver"] = {
+def _read_driver(findings: Findings, main: Outcome, installed: bool) -> Query | None:
+    """Add C(driver). Returns what nvidia-smi answered to the main query, if it did."""
+    text = findings.text("driver.version", "/proc/driver/nvidia/version")
+    module = parse_module(text)
+    query, failure = _main_answer(main) if installed else (None, Failure("no-program", main.errors))
+    if failure and failure.state == "no-program" and not text:
+        failure = Failure("absent", f"no driver is loaded, and {main.errors}")
+    version = module.version or (query.driver_version if query else None)
+    findings.facts["driver"] = {
         "state": failure.state if failure else "working",
         "version": version,
         "flavour": module.flavour,
-        "cuda_version": query and query.cuda_version,
+        "cuda_version": query.cuda_version if query else None,
     }
     if failure:
-        node.unknown("driver", failure.reason)
-    _explain_driver(node, loaded, module)
-    if version is not None:
-        node.reasons.pop("driver.version", None)
+        findings.unknown("driver", failure.reason)
+    unread = findings.reasons.pop("driver.version", f"/proc/driver/nvidia/version says {text[:120]!r}")
+    for key, told in (("version", unread), ("flavour", unread), ("cuda_version", "nvidia-smi -q -x does not tell it")):
+        if findings.facts["driver"][key] is None and not failure:
+            findings.unknown(f"driver.{key}", told)
     return query
 
 
-def _explain_driver(node: NodeFacts, loaded: str, module: KernelModule) -> None:
-    """The reasons for the parts of the driver's facts that are None."""
-    told = f"/proc/driver/nvidia/version says {loaded[:120]!r}" if loaded else node.reasons.get("driver.version", "")
-    if module.flavour is None:
-        node.unknown("driver.flavour", told)
-    if node.facts["driver"]["version"] is None:
-        node.unknown("driver.version", told)
-    if node.facts["driver"]["cuda_version"] is None:
-        node.unknown("driver.cuda_version", node.reasons.get("driver", "nvidia-smi does not tell it"))
-
-
-def _main_answer(outcomes: list[Outcome] | None, module_is_loaded: bool) -> tuple[Query | None, Failure | None]:
-    """The answer to C(nvidia-smi -q -x), or why there is none. What it printed counts, not its status alone."""
-    if outcomes is None:
-        return None, Failure("no-program" if module_is_loaded else "absent", _NO_PROGRAM)
-    main = outcomes[0]
+def _main_answer(main: Outcome) -> tuple[Query | None, Failure | None]:
+    """The answer to C(nvidia-smi -q -x), or why there is none. What was printed counts before the status."""
     if main.status is None:
-        return None, Failure("hung" if "did not end" in main.errors else "failed", f"nvidia-smi: {main.errors}")
+        return None, Failure("hung", f"nvidia-smi -q -x: {main.errors}")
     try:
         return parse_query(main.output), None
     except UnusableOutputError as error:
-        if main.status != 0:
-            return None, explain_failure(main.status, f"{main.output} {main.errors}")
-        return None, Failure("failed", f"nvidia-smi -q -x: {error}")
+        if main.status == 0:
+            return None, Failure("failed", f"nvidia-smi -q -x: {error}")
+        return None, explain_failure(main.status, f"{main.output} {main.errors}")
+
+
+def _read_gpus(findings: Findings, query: Query | None, capabilities: Outcome) -> None:
+    """Add C(gpus), in the order of their index."""
+    if query is None:
+        absent = findings.facts["pci_gpus"] == []
+        findings.facts["gpus"] = [] if absent else None
+        findings.unknown("gpus", "the PCI bus shows no NVIDIA GPU" if absent else findings.reasons["driver"])
+        return
+    if query.attached != len(query.gpus):
+        findings.unknown("gpus", f"nvidia-smi counts {query.attached} GPUs, and describes {len(query.gpus)}")
+    numbers, why = _numbers([gpu.facts["bus_id"] for gpu in query.gpus], capabilities)
+    gpus = sorted(query.gpus, key=lambda gpu: numbers[gpu.facts["bus_id"]][0])
+    findings.facts["gpus"] = [_gpu(findings, gpu, *numbers[gpu.facts["bus_id"]], why) for gpu in gpus]
+
+
+def _gpu(findings: Findings, gpu: Gpu, index: int, capability: str | None, why: str) -> dict[str, Any]:
+    """The facts of one GPU, from nvidia-smi and sysfs."""
+    near, near_reasons = locality(findings.tree, gpu.facts["bus_id"])
+    kind = edition(gpu.facts["name"], gpu.facts["device_id"])
+    for key, reason in {**gpu.reasons, **near_reasons}.items():
+        findings.unknown(f"gpus.{index}.{key}", reason)
+    if capability is None:
+        findings.unknown(f"gpus.{index}.compute_capability", why or "nvidia-smi does not tell it")
+    if kind is None:
+        findings.unknown(f"gpus.{index}.edition", "it is no RTX PRO 6000 Blackwell of a known edition")
+    return {"index": index, **gpu.facts, "edition": kind, "compute_capability": capability, **near}
+
+
+def _numbers(addresses: Sequence[str], outcome: Outcome) -> tuple[dict[str, tuple[int, str | None]], str]:
+    """Index and compute capability of the GPU at each address, and why the capabilities are missing, if they are.
+
+    Without that answer the index is the place in the XML, which nvidia-smi prints in the order of the index.
+    """
+    places: dict[str, tuple[int, str | None]] = {address: (i, None) for i, address in enumerate(addresses)}
+    if outcome.status is None:
+        return places, outcome.errors
+    try:
+        numbers = parse_capabilities(outcome.output)
+    except UnusableOutputError as error:
+        failed = explain_failure(outcome.status, f"{outcome.output} {outcome.errors}").reason
+        return places, failed if outcome.status else str(error)
+    if set(numbers) != set(addresses) or sorted(index for index, _ in numbers.values()) != list(range(len(addresses))):
+        return places, "nvidia-smi names other GPUs when asked for the compute capability"
+    return numbers, ""
+
+
+def _read_matrix(findings: Findings, key: str, parse: Callable[[str], Matrix], outcome: Outcome) -> None:
+    """Add a matrix between the GPUs, or None: as many rows as there are GPUs, or it is not trusted."""
+    findings.facts[key] = None
+    gpus = findings.facts["gpus"]
+    if not gpus:
+        findings.unknown(key, findings.reasons.get("gpus", "there is no GPU"))
+        return
+    if outcome.status is None:
+        findings.unknown(key, outcome.errors)
+        return
+    try:
+        matrix = parse(outcome.output)
+    except UntrustedMatrixError as error:
+        failed = explain_failure(outcome.status, f"{outcome.output} {outcome.errors}").reason
+        findings.unknown(key, failed if outcome.status else error)
+        return
+    if len(matrix) != len(gpus):
+        findings.unknown(key, f"the matrix is of {len(matrix)} GPUs, and the node has {len(gpus)}")
+        return
+    findings.facts[key] = matrix
+
+
+def _read_isolation(findings: Findings) -> None:
+    """Add C(iommu) and C(acs): what stands between GPUs that talk to each other. sysfs tells it without a driver."""
+    if not findings.facts["pci_gpus"]:
+        reason = findings.reasons.get("pci_gpus", "the PCI bus shows no NVIDIA GPU")
+        findings.facts.update(iommu={"mode": None, "types": {}}, acs={"redirect": None, "bridges": []})
+        findings.unknown("iommu.mode", reason)
+        findings.unknown("acs.redirect", reason)
+        return
+    addresses = [gpu["bus_id"] for gpu in findings.facts["pci_gpus"]]
+    command_line = " ".join(findings.facts["kernel_arguments"] or [])
+    iommu, reason = iommu_facts(findings.tree, addresses, command_line)
+    acs, reasons = acs_facts(findings.tree, addresses)
+    if findings.facts["virtual_machine"] is not False and not acs["redirect"]:
+        acs["redirect"] = None  # the bridges that count are the host's, and a guest sees others
+        reasons["redirect"] = "this is a virtual machine, or may be one: it does not see the bridges of its host"
+    findings.facts.update(iommu=iommu, acs=acs)
+    if reason:
+        findings.unknown("iommu.mode", reason)
+    for path, why in reasons.items():
+        findings.unknown(f"acs.{path}", why)

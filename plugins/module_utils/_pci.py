@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 _ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE)
 
+_ROOT_COMPLEX = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
+
 # PCI Express Base Specification, "Extended Capability structures": a chain of headers that starts at 0x100.
 _EXTENDED_START = 0x100
 _EXTENDED_SIZE = 0x1000
@@ -51,13 +53,17 @@ def normal_address(text: str) -> str | None:
     return f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower()
 
 
-def bridges_above(device_path: str) -> list[str]:
+def bridges_above(device_path: str) -> list[str] | None:
     """The addresses of the bridges between the root complex and a device, the root port first.
 
-    O(device_path) is the device's resolved path in sysfs: C(/sys/devices/pci0000:00/0000:00:01.1/.../0000:06:00.0).
+    C(device_path) is the device's resolved path in sysfs: C(/sys/devices/pci0000:00/0000:00:01.1/.../0000:06:00.0).
+    Returns None if the path does not lead through a root complex.
     """
-    addresses = [part for part in device_path.split("/") if _ADDRESS.fullmatch(part)]
-    return addresses[:-1]
+    parts = device_path.split("/")
+    roots = [i for i, part in enumerate(parts) if _ROOT_COMPLEX.fullmatch(part)]
+    if not roots or not _ADDRESS.fullmatch(parts[-1]):
+        return None
+    return [part for part in parts[roots[0] + 1 : -1] if _ADDRESS.fullmatch(part)]
 
 
 def acs_control(config: bytes) -> AcsControl | None:

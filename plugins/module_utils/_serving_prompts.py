@@ -85,11 +85,11 @@ SELECT
         "prose-harbour",
         "prose",
         """The harbour had been built for ships that no longer came. In the first years after the war forty boats left
-it each morning, and the women on the quay could tell from the sound of an engine whose husband was late. Then the herring
-moved north, the cannery closed, and one by one the boats were sold to people who painted them white and used them on
-Sundays. What remained was a crane, a row of sheds with green doors, and Anselm, who had been told in writing that his
-post no longer existed and who went on oiling the crane every Monday. When the council finally sent someone to ask him
-why, he put down his can, wiped his hands and said that""",
+it each morning, and the women on the quay could tell from the sound of an engine whose husband was late. Then the
+herring moved north, the cannery closed, and one by one the boats were sold to people who painted them white and used
+them on Sundays. What remained was a crane, a row of sheds with green doors, and Anselm, who had been told in writing
+that his post no longer existed and who went on oiling the crane every Monday. When the council finally sent someone
+to ask him why, he put down his can, wiped his hands and said that""",
     ),
     Prompt(
         "prose-glacier",

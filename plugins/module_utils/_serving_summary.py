@@ -39,7 +39,7 @@ def summarize(waves: list[Wave]) -> dict[str, Any]:
         "tokens_per_second": _speeds(waves),
         "time_to_first_token": _delays(waves, lambda answer: answer.first_token),
         "inter_token_time": _delays(waves, _inter_token),
-        "prompts": _by_prompt(waves),
+        "by_prompt": _by_prompt(waves),
         "texts": texts,
         "texts_digest": _digest("".join(f"{t['prompt']}\0{t['text']}\0" for t in texts)) if texts else None,
         "inconsistent": inconsistent,

@@ -128,7 +128,14 @@ tokens_per_second:
   type: list
   elements: dict
   sample:
-    - {streams: 1, median: 61.2, low: 60.8, high: 61.5, spread: 0.7, values: [61.2, 60.8, 61.5], tokens: 4608, requests: 36}
+    - streams: 1
+      median: 61.2
+      low: 60.8
+      high: 61.5
+      spread: 0.7
+      values: [61.2, 60.8, 61.5]
+      tokens: 4608
+      requests: 36
 time_to_first_token:
   description: Seconds until the first text of an answer arrived, by number of streams.
   returned: always
@@ -141,7 +148,7 @@ inter_token_time:
   type: list
   elements: dict
   sample: [{streams: 1, median: 0.016, low: 0.015, high: 0.018, spread: 0.003}]
-prompts:
+by_prompt:
   description: Speed of each prompt where it ran alone.
   returned: always
   type: list
@@ -310,9 +317,10 @@ engine_settings:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.blackwell.inference.plugins.module_utils._serving import Plan, compare_texts, measure
+from ansible_collections.blackwell.inference.plugins.module_utils._serving import Plan, measure
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_http import parse_url, read_key
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_prompts import KINDS, prompts
+from ansible_collections.blackwell.inference.plugins.module_utils._serving_summary import compare_texts
 
 LIMITS = {
     "max_tokens": (2, 4096),

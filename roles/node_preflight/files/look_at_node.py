@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Looks at a node and prints what it saw as JSON. Reads only; Python 3.8 and later, standard library.
 
-The role hands this text to the node's interpreter on standard input and the questions as one JSON argument:
-`port`, `unit`, `python`, `models` (directories), `disks` (list of `name`, `path`, `needed_gib`) and `newest_of` (a file
-that can't be newer than now). A section that can't be read is null,
-with the reason in `reasons`.
+The role hands this text to the node's interpreter on standard input, and the questions as one JSON argument: `port`,
+`unit`, `python`, `models` (directories), `disks` (list of `name`, `path`, `needed_gib`), `newest_of` (a file that can't
+be newer than now), `torch_python` (interpreter of an environment that may hold torch; empty: don't ask). A section that
+can't be read is null, with the reason in `reasons`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import time
 from typing import Any, Callable, Iterator
 
 GIB = 1024**3
+UNLIMITED = 2**64 - 1  # as the kernel counts it
+MAY_RAISE_LIMITS = 1 << 24  # CAP_SYS_RESOURCE, capability.h
 LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 SEARCH_PATH = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
 
@@ -109,7 +111,7 @@ def disks(wants: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def disk_at(path: str, needed: float) -> dict[str, Any]:
-    """The file system of a path that may not exist yet. `used` is only measured where free space alone is too little."""
+    """The file system of a path that may not exist yet; `used` is only measured where free space is too little."""
     place = path
     while not os.path.isdir(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)
@@ -285,6 +287,74 @@ def clock(wants: dict[str, Any]) -> dict[str, Any]:
     return {"time": time.time(), "synchronised": synchronised, "newest": newest}
 
 
+def limits(_wants: dict[str, Any]) -> dict[str, Any]:
+    """What systemd can give a unit: its own hard limits, whether it may raise them, and what it gives unasked.
+
+    An unlimited value is 2**64 - 1.
+    """
+    hard = {}
+    for line in read_text("/proc/1/limits").splitlines()[1:]:
+        fields = re.split(r"\s{2,}", line)
+        hard[fields[0]] = fields[2]
+    effective = re.search(r"^CapEff:\s*([0-9a-f]+)", read_text("/proc/1/status"), re.MULTILINE)
+    return {
+        "hard": {
+            "MEMLOCK": limit(hard["Max locked memory"]),
+            "NOFILE": limit(hard["Max open files"]),
+            "STACK": limit(hard["Max stack size"]),
+        },
+        "may_raise": bool(effective and int(effective.group(1), 16) & MAY_RAISE_LIMITS),
+        "nr_open": int(read_text("/proc/sys/fs/nr_open")),
+        "given": given_limits(),
+    }
+
+
+def given_limits() -> dict[str, int]:
+    """The soft limits that systemd gives to units that ask for none; empty without systemd."""
+    if not os.path.isdir("/run/systemd/system"):
+        return {}
+    names = ("MEMLOCK", "NOFILE", "STACK")
+    _status, output = run(["systemctl", "show", *(f"--property=DefaultLimit{name}Soft" for name in names)])
+    pairs = (line.split("=", 1) for line in output.splitlines() if "=" in line)
+    return {name[len("DefaultLimit") : -len("Soft")]: limit(value) for name, value in pairs}
+
+
+def limit(text: str) -> int:
+    """A limit as /proc and systemd write it, in bytes or counts."""
+    return UNLIMITED if text in ("unlimited", "infinity") else int(text)
+
+
+def shared_memory(_wants: dict[str, Any]) -> dict[str, int]:
+    """Size of /dev/shm in bytes."""
+    status = os.statvfs("/dev/shm")
+    return {"total": status.f_blocks * status.f_frsize}
+
+
+ASK_TORCH = """
+import importlib.util, json
+seen = {"installed": importlib.util.find_spec("torch") is not None}
+if seen["installed"]:
+    import torch
+    seen.update(release=torch.__version__, cuda=torch.version.cuda, arch_list=torch.cuda.get_arch_list())
+print(json.dumps(seen))
+"""
+
+
+def torch(wants: dict[str, Any]) -> dict[str, Any]:
+    """Release, CUDA and compiled architectures of the environment's torch; Unknown where its import fails."""
+    python = wants.get("torch_python")
+    if not python or not os.path.exists(python):
+        return {"installed": False}
+    # counting GPUs through NVML makes no CUDA context, which would need memory of a GPU
+    argv = ["env", "PYTORCH_NVML_BASED_CUDA_CHECK=1", python, "-I", "-B", "-c", ASK_TORCH]
+    status, output = run(argv, 180)
+    last = output.splitlines()[-1] if output else ""
+    if status != 0:
+        raise Unknown(f"{python} can't import torch: {last}")
+    seen: dict[str, Any] = json.loads(last)
+    return seen
+
+
 SECTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "clock": clock,
     "system": system,
@@ -294,6 +364,9 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "memory": memory,
     "service_manager": service_manager,
     "listeners": listeners,
+    "limits": limits,
+    "shared_memory": shared_memory,
+    "torch": torch,
 }
 
 
@@ -305,7 +378,7 @@ def look(wants: dict[str, Any]) -> dict[str, Any]:
             seen[name] = section(wants)
         except (Unknown, OSError, ValueError, LookupError, AttributeError, TypeError) as error:
             seen[name] = None
-            seen["reasons"][name] = f"{type(error).__name__}: {error}"
+            seen["reasons"][name] = str(error) if isinstance(error, Unknown) else f"{type(error).__name__}: {error}"
     return seen
 
 
