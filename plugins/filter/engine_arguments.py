@@ -19,7 +19,7 @@ description:
   - The same description means the same on both engines. O(_input.speculative.num_steps) is the depth of the draft;
     with one branch the engine verifies one token more than that.
   - The result is a pure function of its input.
-positional: engine, release
+positional: engine, release, help_text
 options:
   _input:
     description: The server. An unknown key is refused.
@@ -125,6 +125,13 @@ options:
     description: The installed release, as its distribution says (V(0.5.9), V(0.32.0+cpu)).
     type: str
     required: true
+  help_text:
+    description:
+      - The installed engine's own help, from C(vllm serve --help=all) or C(python -m sglang.launch_server --help).
+        Given, every argument of the result must be in it, so that also what is misspelt in
+        O(_input.extra_arguments) is found before a start.
+    type: str
+    default: ''
 """
 
 EXAMPLES = r"""
@@ -164,10 +171,12 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible.utils.display import Display
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_help import unknown_options
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_rules import (
     CHAIN_ALGORITHMS,
     VLLM_METHODS,
     broken_rules,
+    newer_release,
     parse_release,
 )
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import (
@@ -178,21 +187,32 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server
 )
 
 
-def engine_arguments(server: object, engine: object, release: object) -> list[str]:
+def engine_arguments(server: object, engine: object, release: object, help_text: object = "") -> list[str]:
     """The engine's arguments for the described server; AnsibleFilterError when the release would not obey them."""
     try:
-        name = engine if isinstance(engine, str) else repr(engine)
-        version = parse_release(name, release)
-        parsed = parse_server(server)
+        arguments, warnings = _decide(server, engine, release, help_text)
     except EngineArgumentError as error:
         raise AnsibleFilterError(f"engine_arguments: {error}") from error
+    for warning in warnings:
+        Display().warning(warning)
+    return arguments
+
+
+def _decide(server: object, engine: object, release: object, help_text: object) -> tuple[list[str], list[str]]:
+    """Arguments and warnings; raises EngineArgumentError with everything that is wrong."""
+    name = engine if isinstance(engine, str) else repr(engine)
+    version = parse_release(name, release)
+    parsed = parse_server(server)
     broken = broken_rules(name, version, parsed)
     errors = [message for rule, message in broken if rule.severity == "error"]
     if errors:
-        raise AnsibleFilterError("engine_arguments: " + "\n".join(errors))
-    for _rule, message in broken:
-        Display().warning(message)
-    return _vllm(parsed) if name == "vllm" else _sglang(parsed)
+        raise EngineArgumentError("\n".join(errors))
+    arguments = _vllm(parsed) if name == "vllm" else _sglang(parsed)
+    if help_text:
+        errors = unknown_options(name, str(help_text), arguments)
+    if errors:
+        raise EngineArgumentError("\n".join(errors))
+    return arguments, [*newer_release(name, version), *(message for _rule, message in broken)]
 
 
 def _option(name: str, value: object) -> list[str]:

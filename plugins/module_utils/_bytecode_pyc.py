@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import struct
-from typing import NamedTuple, Tuple
+from typing import Container, NamedTuple, Optional, Tuple
 
 HEADER_SIZE = 16
 FLAG_HASH = 0b01
@@ -46,22 +46,20 @@ _FIRST_PYTHON_2_MAGIC = 20000
 
 _unpack_header = struct.Struct("<4sI8s").unpack
 _unpack_stamp = struct.Struct("<II").unpack
+_pack_stamp = struct.Struct("<II").pack
+_PLAIN_START: dict[str | None, bytes] = {
+    tag: struct.pack("<H2sI", number, b"\r\n", 0) for tag, number in RELEASED_MAGIC.items()
+}
 _pack_seal = struct.Struct("<QQqqQQ").pack
 # Import hooks put versions, and so dots, into their tags: m.cpython-312-pytest-8.3.4.pyc
 _TAGGED = re.compile(
     r"(?P<stem>.+?)\.(?P<tag>(?:cpython|pypy|graalpy|pyston)-?\d.*?)(?:\.opt-(?P<optimization>\w+))?", re.S
 )
 
+# name of the source, tag (None outside __pycache__), optimization (empty for an ordinary pyc)
+Owner = Tuple[str, Optional[str], str]
 # device, inode, size in bytes, mtime and ctime in nanoseconds
 Identity = Tuple[int, int, int, int, int]
-
-
-class PycName(NamedTuple):
-    """The parts of C(<stem>.<tag>[.opt-<optimization>].pyc); the optimization of an ordinary pyc is empty."""
-
-    stem: str
-    tag: str
-    optimization: str
 
 
 class Header(NamedTuple):
@@ -77,23 +75,22 @@ class Header(NamedTuple):
         return self.magic[0] | self.magic[1] << 8
 
 
-def split_name(name: str) -> PycName:
-    """Split the name of a pyc in C(__pycache__), reading from the right because a stem may contain dots.
+def owner_of(name: str, sources: Container[str]) -> Owner | None:
+    """The source among O(sources) that a pyc in C(__pycache__) belongs to; None if there is none.
 
-    A name without a tag gives an empty stem.
+    The name is read from the right, because a stem may contain dots.
     """
     stem, _, tag = name[:-4].rpartition(".")
+    optimization = ""
     if tag[:4] == "opt-":
         optimization = tag[4:]
         stem, _, tag = stem.rpartition(".")
-        return PycName(stem, tag, optimization)
-    return PycName(stem, tag, "")
-
-
-def split_hooked_name(name: str) -> PycName | None:
-    """Split the name of a pyc whose tag contains dots, as import hooks write them; None if there is no tag."""
-    match = _TAGGED.fullmatch(name[:-4])
-    return PycName(match["stem"], match["tag"], match["optimization"] or "") if match else None
+    if stem + ".py" in sources:
+        return stem + ".py", tag, optimization
+    hooked = _TAGGED.fullmatch(name[:-4])
+    if hooked and hooked["stem"] + ".py" in sources:
+        return hooked["stem"] + ".py", hooked["tag"], hooked["optimization"] or ""
+    return None
 
 
 def parse_header(data: bytes, tag: str | None) -> Header | None:
@@ -119,13 +116,19 @@ def identity(status: os.stat_result) -> Identity:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
+def plain_header(tag: str | None, source: os.stat_result) -> bytes:
+    """The header of a timestamp pyc that the released interpreter with this tag would use; empty for other tags."""
+    start = _PLAIN_START.get(tag)
+    return start + _pack_stamp(source.st_mtime_ns // SECOND & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF) if start else b""
+
+
 def stamp_matches(stamp: bytes, source: os.stat_result) -> tuple[bool, bool]:
     """Whether mtime and size in a timestamp pyc equal the source's, both as unsigned 32 bits.
 
     Equality is the whole rule of CPython: a newer pyc is not a better one.
     """
     mtime, size = _unpack_stamp(stamp)
-    return mtime == (source.st_mtime_ns // SECOND) & 0xFFFFFFFF, size == source.st_size & 0xFFFFFFFF
+    return mtime == source.st_mtime_ns // SECOND & 0xFFFFFFFF, size == source.st_size & 0xFFFFFFFF
 
 
 def compiled_after_last_change(pyc: os.stat_result, source: os.stat_result, now: int) -> bool:

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 _MODULE_RELEASE = re.compile(r"Kernel Module(?: for \S+)?\s+([0-9]+\.[0-9]+(?:\.[0-9]+)?)(?=\s|$)")
-_REGISTRY_WORD = re.compile(r"\s*([A-Za-z0-9_]+)\s*=\s*(0[xX][0-9A-Fa-f]+|[0-9]+)\s*")
+_REGISTRY_WORD = re.compile(r"\s*([A-Za-z0-9_]+)\s*=\s*(0[xX][0-9A-Fa-f]{1,16}|[0-9]{1,19})\s*")
 
 # Arguments that decide about peer-to-peer traffic; others may hold secrets and are not repeated.
 _RELEVANT_ARGUMENTS = re.compile(

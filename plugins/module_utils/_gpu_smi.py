@@ -184,7 +184,7 @@ def _parse_xml(text: str) -> ElementTree.Element:
     end = text.rfind(_XML_END)  # warnings, as about a corrupt infoROM, follow the XML on the same stream
     try:
         log = ElementTree.fromstring(text[: end + len(_XML_END)] if end >= 0 else text)
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError) as error:  # ValueError: characters that no XML can have
         raise UnusableOutputError(f"it is no XML: {error}") from error
     if log.tag != "nvidia_smi_log":
         raise UnusableOutputError(f"the XML is a {log.tag!r:.60}, not a nvidia_smi_log")

@@ -15,9 +15,12 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_release
 from ansible_collections.blackwell.inference.plugins.module_utils._source_diff import parse_hunks, split_by_file
 
 Edit = Dict[str, Any]
+Condition = Dict[str, Any]
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _REQUIRED = ("id", "engine", "why", "releases", "verified", "edits", "clears_when", "evidence")
-_OPTIONAL = ("upstream", "invalidates")
+_OPTIONAL = ("upstream", "not_for", "limits", "invalidates")
+# Compiled artefacts that some kernels' patches outdate; the role registry_patches knows where they lie.
+CACHES = ("deep_gemm", "flashinfer", "torch_inductor", "triton")
 # The keys of each kind of edit and their types; `file` is common to all, `releases` may restrict any.
 _NAMES, _TEXT, _COUNT, _VALUES = "a list of names", "a text", "a number from 1", "a list of plain values"
 _KEYS: dict[str, dict[str, str]] = {
@@ -44,14 +47,37 @@ class Entry(NamedTuple):
     releases: list[str]
     verified: list[str]
     edits: list[Edit]
-    upstream: list[dict[str, str]]
+    upstream: list[Condition]
     link: str
+    not_for: list[dict[str, Any]]
+    limits: list[dict[str, Any]]
     clears_when: str
+    invalidates: list[str]
 
     def edits_for(self, release: str) -> list[Edit]:
         """The edits that a release needs, without the keys that only selected them."""
-        chosen = [edit for edit in self.edits if matches(release, edit.get("releases", [release]))]
-        return [{key: value for key, value in edit.items() if key != "releases"} for edit in chosen]
+        return [_without(edit, "releases") for edit in self.edits if _concerns(edit, release)]
+
+    def conditions_for(self, release: str) -> list[Condition]:
+        """What tells that a release has the patch; none for a release that nothing was declared for."""
+        return [_without(item, "releases") for item in self.upstream if _concerns(item, release)]
+
+    def reason_against(self, release: str) -> str:
+        """Why a verified release gets no edit."""
+        reasons = [str(item["reason"]) for item in self.not_for if _concerns(item, release)]
+        return reasons[0] if reasons else f"it is for {self.engine} {' or '.join(self.releases)}"
+
+    def limits_for(self, release: str) -> list[str]:
+        """What the patch does not achieve on a release."""
+        return [str(item["text"]) for item in self.limits if _concerns(item, release)]
+
+
+def _concerns(item: Mapping[str, Any], release: str) -> bool:
+    return "releases" not in item or matches(release, item["releases"])
+
+
+def _without(item: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key not in keys}
 
 
 def read_entry(data: Mapping[str, Any]) -> Entry:
@@ -78,6 +104,10 @@ def _read(data: Mapping[str, Any]) -> Entry:
     upstream = data.get("upstream") or {}
     if not isinstance(upstream, dict) or set(upstream) - {"link", "when"}:
         raise ValueError(f"upstream is a mapping with link and when; got {upstream!r}")
+    _check_evidence(data["evidence"])
+    invalidates = data.get("invalidates") or []
+    if not isinstance(invalidates, list) or not set(invalidates) <= set(CACHES):
+        raise ValueError(f"invalidates lists caches among {', '.join(CACHES)}; got {invalidates!r}")
     return Entry(
         id=data["id"],
         engine=engine,
@@ -86,8 +116,33 @@ def _read(data: Mapping[str, Any]) -> Entry:
         edits=[edit for item in _list_of_mappings("edits", data["edits"]) for edit in _read_edit(item, engine)],
         upstream=[_read_condition(item) for item in _list_of_mappings("upstream.when", upstream.get("when") or [])],
         link=str(upstream.get("link") or ""),
+        not_for=_notes("not_for", data, "reason"),
+        limits=_notes("limits", data, "text"),
         clears_when=str(data["clears_when"]),
+        invalidates=invalidates,
     )
+
+
+def _check_evidence(evidence: object) -> None:
+    for item in _list_of_mappings("evidence", evidence):
+        if set(item) != {"date", "where", "what"}:
+            raise ValueError(f"each piece of evidence has date, where and what; got {item!r}")
+
+
+def _notes(key: str, data: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
+    """A list of remarks on some releases: each has `text`, and `releases` unless it is about all."""
+    notes = []
+    for item in _list_of_mappings(key, data.get(key) or []):
+        if set(item) - {"releases"} != {text} or not isinstance(item[text], str):
+            raise ValueError(f"each item of {key} has {text}, and may have releases; got {item!r}")
+        notes.append(_with_specifiers(item, key))
+    return notes
+
+
+def _with_specifiers(item: dict[str, Any], where: str) -> dict[str, Any]:
+    if "releases" not in item:
+        return item
+    return {**item, "releases": _specifiers(f"releases in {where}", item["releases"])}
 
 
 def _list_of_mappings(key: str, value: object) -> list[dict[str, Any]]:
@@ -112,8 +167,7 @@ def _read_edit(edit: dict[str, Any], engine: str) -> list[Edit]:
     kind = edit.get("kind")
     if not isinstance(kind, str) or kind not in _KEYS:
         raise ValueError(f"kind is one of {', '.join(sorted(_KEYS))}; got {kind!r}")
-    if "releases" in edit:
-        edit = {**edit, "releases": _specifiers("releases of an edit", edit["releases"])}
+    edit = _with_specifiers(edit, kind)
     needed = _KEYS[kind]
     allowed = {**needed, **_MAY.get(kind, {})}
     for key, value in edit.items():
@@ -165,15 +219,15 @@ def _check_file(file: object) -> None:
         raise ValueError(f"file is a path inside the package, such as model_executor/models/glm4.py; got {file!r}")
 
 
-def _read_condition(condition: dict[str, Any]) -> dict[str, str]:
+def _read_condition(condition: dict[str, Any]) -> Condition:
     _check_file(condition.get("file"))
-    texts = all(isinstance(value, str) for value in condition.values())
-    one = ("present" in condition) != ("absent" in condition)
-    if not texts or not one or set(condition) - {"file", "scope", "present", "absent"}:
+    keys = set(condition) - {"file", "scope", "releases"}
+    texts = all(isinstance(value, str) for key, value in condition.items() if key != "releases")
+    if not texts or keys not in ({"present"}, {"absent"}):
         raise ValueError(
-            f"a condition of upstream.when has file, scope (or none), and present or absent; got {condition!r}"
+            f"a condition of upstream.when has file, present or absent, and may have scope and releases; got {condition!r}"
         )
-    return condition
+    return _with_specifiers(condition, "upstream.when")
 
 
 def read_entries(data: Sequence[Mapping[str, Any]]) -> list[Entry]:

@@ -29,6 +29,7 @@ class Engine(NamedTuple):
     """An installed engine: package directory as an import sees it, release, digests that its installer recorded."""
 
     name: str
+    python: str
     package: str
     distribution: str
     release: str
@@ -46,15 +47,18 @@ class Misfit(Exception):
 class Sources:
     """Reads the node; changes nothing. Raises InterpreterError when the environment's interpreter doesn't answer."""
 
-    def __init__(self, interpreter: Interpreter, state_directory: str) -> None:
-        """interpreter: running interpreter of the environment; state_directory: where originals are."""
-        self.python = interpreter.python
+    def __init__(self, python: str, interpreter: Interpreter | None, state_directory: str) -> None:
+        """python: path of the environment's interpreter; interpreter: it, running, or None when the environment is gone.
+
+        state_directory: where originals are.
+        """
+        self.python = python
         self._interpreter = interpreter
         self._state_directory = state_directory
 
     def engine(self, name: str, files: Sequence[str]) -> Engine | None:
         """The installed engine, or None. Raises InterpreterError when its distributions contradict each other."""
-        found = self._ask(_patch_survey, "survey", name, list(files))
+        found = self._ask(_patch_survey, "survey", name, list(files)) if self._interpreter else None
         if found is None:
             return None
         releases = {version.partition("+")[0] for version in found["releases"].values()}
@@ -64,7 +68,9 @@ class Sources:
                 f"{self.python} has the package {name} in {found['package']}, but its release is not clear: {said}; "
                 f"see which are installed: {self.python} -m pip list, and reinstall {name}"
             )
-        return Engine(name, found["package"], next(iter(found["releases"])), releases.pop(), found["recorded"])
+        return Engine(
+            name, self.python, found["package"], next(iter(found["releases"])), releases.pop(), found["recorded"]
+        )
 
     def original(self, digest: str) -> bytes | None:
         """The stored original with that digest, or None."""
@@ -82,6 +88,8 @@ class Sources:
         return bool(self._ask(_source_edit, "answer_condition", base64.b64encode(source).decode("ascii"), condition))
 
     def _ask(self, room: Any, function: str, *arguments: Any) -> Any:
+        if self._interpreter is None:
+            raise InterpreterError(f"{self.python} does not exist")
         answer = self._interpreter.call(room, function, *arguments)
         if "error" in answer:
             raise InterpreterError(f"{self.python}: {answer['error']}: {answer['message']}")

@@ -35,6 +35,7 @@ class AppliedPatch(NamedTuple):
 
     id: str
     edits: list[dict[str, Any]]
+    invalidates: list[str]
     when: str
     who: str
 
@@ -58,11 +59,12 @@ Manifest = Dict[str, FileRecord]
 
 
 class Write(NamedTuple):
-    """One file to be replaced: by new content, or by the symlink that it was."""
+    """One file to be replaced: by new content, or by a symlink that leads to it."""
 
     path: str
     before: bytes
     after: bytes
+    link_before: str | None = None
     link: str | None = None
 
 
@@ -165,28 +167,27 @@ def staging_path(path: str) -> str:
 
 
 def commit(directory: str, writes: Sequence[Write], old: Manifest, new: Manifest, originals: Sequence[bytes]) -> None:
-    """Write all files and the manifest, or leave everything as it was.
+    """Write all files and the manifest, or leave the sources as they were.
 
     writes: sources to replace; old, new: manifest before and after; originals: pristine contents that `new` names.
-    Everything that can fail for want of space or permission happens before the first source is renamed.
-    Raises StoreError, with nothing changed.
+    Whatever can fail for want of space or permission comes before the first source is renamed.
+    Raises StoreError, which says what the sources are then.
     """
-    staged: list[str] = []
     try:
         for content in originals:
             _write_state(directory, os.path.join("originals", digest_of(content)), content)
         for write in writes:
-            staged.append(_stage(write))
+            _stage(write)
         _write_state(directory, "manifest.json", dump_manifest(_transition(old, new)))
-        _rename_all(writes)
+    except OSError as error:
+        _abandon(directory, writes, old)
+        raise StoreError(f"{_place(error, directory)}; no source was changed") from error
+    _rename_all(directory, writes, old)
+    try:
         _write_state(directory, "manifest.json", dump_manifest(new))
         _forget_originals(directory, new)
     except OSError as error:
-        for path in staged:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-        _put_back(directory, old)
-        raise StoreError(f"{error.filename or directory}: {error.strerror}; no source was changed") from error
+        raise StoreError(f"{_place(error, directory)}; all sources are written, run the task again") from error
 
 
 def remove_leftovers(paths: Sequence[str]) -> None:
@@ -194,6 +195,10 @@ def remove_leftovers(paths: Sequence[str]) -> None:
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def _place(error: OSError, directory: str) -> str:
+    return f"{error.filename or directory}: {error.strerror}"
 
 
 def _transition(old: Manifest, new: Manifest) -> Manifest:
@@ -206,41 +211,49 @@ def _transition(old: Manifest, new: Manifest) -> Manifest:
     return between
 
 
-def _put_back(directory: str, old: Manifest) -> None:
-    with contextlib.suppress(OSError):
+def _abandon(directory: str, writes: Sequence[Write], old: Manifest) -> None:
+    """Take back everything but sources."""
+    remove_leftovers([staging_path(write.path) for write in writes])
+    with contextlib.suppress(OSError):  # a full disk: what stays is a manifest that also describes the old sources
         if load_manifest(directory) != old:
             _write_state(directory, "manifest.json", dump_manifest(old))
         _forget_originals(directory, old)
 
 
-def _rename_all(writes: Sequence[Write]) -> None:
+def _rename_all(directory: str, writes: Sequence[Write], old: Manifest) -> None:
     done: list[Write] = []
     try:
         for write in writes:
             os.replace(staging_path(write.path), write.path)
             done.append(write)
-            _sync_directory(os.path.dirname(write.path))
+        for folder in sorted({os.path.dirname(write.path) for write in writes}):
+            _sync_directory(folder)
+    except OSError as error:
+        lost = [write.path for write in done if not _undo(write)]
+        if lost:
+            raise StoreError(f"{_place(error, directory)}; these are written already: {', '.join(lost)}") from error
+        _abandon(directory, writes, old)
+        raise StoreError(f"{_place(error, directory)}; no source was changed") from error
+
+
+def _undo(write: Write) -> bool:
+    try:
+        _stage(Write(write.path, write.after, write.before, write.link, write.link_before))
+        os.replace(staging_path(write.path), write.path)
     except OSError:
-        for write in done:
-            _stage(Write(write.path, write.after, write.before))
-            os.replace(staging_path(write.path), write.path)
-        raise
+        return False
+    return True
 
 
-def _stage(write: Write) -> str:
-    """Put the new content beside the file: a new inode with the file's mode and owner. Returns its path."""
+def _stage(write: Write) -> None:
+    """Put the new content beside the file: a new inode with the file's mode and owner."""
     staged = staging_path(write.path)
     remove_leftovers([staged])
     if write.link is not None:
         os.symlink(write.link, staged)
-        return staged
+        return
     status = os.stat(write.path)
-    try:
-        _write_new(staged, write.after, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
-    except OSError:
-        remove_leftovers([staged])
-        raise
-    return staged
+    _write_new(staged, write.after, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
 
 
 def _write_new(path: str, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:

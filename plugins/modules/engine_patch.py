@@ -113,11 +113,19 @@ patches:
           description: Absolute path, as the environment's interpreter would import it.
           type: str
         before:
-          description: Digest before.
+          description: Digest before; null for a source that was installed anew since it was patched.
           type: str
         after:
           description: Digest after; the same when nothing had to be done.
           type: str
+    limits:
+      description: What the patch does not achieve on the installed release. Each is a warning as well.
+      type: list
+      elements: str
+    invalidates:
+      description: Compiled artefacts that the patch outdates, such as V(triton) or V(flashinfer).
+      type: list
+      elements: str
 files:
   description:
     - All sources of patches that are applied or reverted, changed in this run or not.
@@ -177,42 +185,74 @@ class PatchesFailed(Exception):
         self.reports = reports
 
 
+def require_absolute(params: dict[str, Any], *names: str) -> None:
+    """A relative path would depend on the directory in which a module happens to run. Raises ValueError."""
+    for name in names:
+        if not os.path.isabs(params[name]):
+            raise ValueError(f"{name} is an absolute path; got {params[name]!r}")
+
+
 def stamp_now() -> Stamp:
     """When and by whom: the person behind sudo or become, where they are known."""
     now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
     return Stamp(now.isoformat(), os.environ.get("SUDO_USER") or getpass.getuser())
 
 
+def make_plan(params: dict[str, Any], entries: list[Entry], manifest: Manifest) -> Plan:
+    """Judge all patches. Raises PatchesFailed when one of them can't be what it shall be."""
+    planner = PLANNERS[params["state"]]
+    python, directory = params["python"], params["state_directory"]
+    if params["state"] == "reverted" and not os.path.exists(python):
+        plan = planner(Sources(python, None, directory), manifest, stamp_now(), entries)
+    else:
+        with Interpreter(python, ROOMS) as interpreter:
+            plan = planner(Sources(python, interpreter, directory), manifest, stamp_now(), entries)
+    if any(report.status in FAILURES for report in plan.reports):
+        raise PatchesFailed(plan.reports)
+    return plan
+
+
 def run(params: dict[str, Any], entries: list[Entry], check_mode: bool) -> dict[str, Any]:
     """Plan, write unless in check mode, and say what was or would be done."""
     directory = params["state_directory"]
-    with locked(directory, create=False) if check_mode else locked(directory, create=True):
+    with locked(directory, create=False):
         manifest = load_manifest(directory)
-        with Interpreter(params["python"], ROOMS) as interpreter:
-            plan = PLANNERS[params["state"]](Sources(interpreter, directory), manifest, stamp_now(), entries)
-        if any(report.status in FAILURES for report in plan.reports):
-            raise PatchesFailed(plan.reports)
-        changed = bool(plan.writes or plan.leftovers or plan.manifest != manifest)
-        if changed and not check_mode:
-            carry_out(directory, plan, manifest)
+        plan = make_plan(params, entries, manifest)
+    if is_change(plan, manifest) and not check_mode:
+        # Only now there is something to keep: another run may have come first, so all is read again under the lock.
+        with locked(directory, create=True):
+            manifest = load_manifest(directory)
+            plan = make_plan(params, entries, manifest)
+            if is_change(plan, manifest):
+                carry_out(directory, plan, manifest)
     return {
-        "changed": changed,
+        "changed": is_change(plan, manifest),
         "patches": [describe(report, plan) for report in plan.reports],
         "files": sorted({path for report in plan.reports if report.status in PLANNERS for path in report.paths}),
-        "diff": [{"prepared": unified_diff(write)} for write in plan.writes],
+        "diff": [{"prepared": unified_diff(write)} for write in plan.results.writes],
     }
+
+
+def is_change(plan: Plan, manifest: Manifest) -> bool:
+    """Whether anything on the node has to change."""
+    return bool(plan.results.writes or plan.results.leftovers or plan.results.manifest != manifest)
 
 
 def carry_out(directory: str, plan: Plan, manifest: Manifest) -> None:
     """Do what was planned."""
-    commit(directory, plan.writes, manifest, plan.manifest, plan.originals)
-    remove_leftovers(plan.leftovers)
+    commit(directory, plan.results.writes, manifest, plan.results.manifest, plan.results.originals)
+    remove_leftovers(plan.results.leftovers)
 
 
 def describe(report: Report, plan: Plan) -> dict[str, Any]:
-    """A report as a return value."""
-    files = [dict(zip(("path", "before", "after"), (path, *plan.digests[path]))) for path in report.paths]
-    return {"id": report.id, "status": report.status, "reason": report.reason, "files": files}
+    """A report as a return value; a file without digests is one that was installed anew since it was patched."""
+    files = []
+    for path in report.paths:
+        before, after = plan.results.digests.get(path, (None, None))
+        files.append({"path": path, "before": before, "after": after})
+    fields = report._asdict()
+    del fields["paths"]
+    return {**fields, "files": files}
 
 
 def unified_diff(write: Write) -> str:
@@ -236,12 +276,16 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
+        require_absolute(module.params, "python", "state_directory")
         result = run(module.params, read_entries(module.params["patches"]), module.check_mode)
     except PatchesFailed as error:
         patches = [{"id": item.id, "status": item.status, "reason": item.reason} for item in error.reports]
         module.fail_json(msg=str(error), patches=patches)
     except (ValueError, InterpreterError, StoreError) as error:
         module.fail_json(msg=str(error))
+    for patch in result["patches"]:
+        for limit in patch["limits"]:
+            module.warn(f"{patch['id']}: {limit}")
     if not module._diff:
         del result["diff"]
     module.exit_json(**result)

@@ -148,6 +148,17 @@ def parse_release(engine: str, release: object) -> Version:
     return version
 
 
+def newer_release(engine: str, release: Version) -> list[str]:
+    """A warning for a release that is newer than those whose sources the rules were read from."""
+    newest = KNOWN_RELEASES[engine][1]
+    if Version(release.public) <= Version(newest):
+        return []
+    return [
+        f"{engine} {release} is newer than {newest}, the last release whose arguments were checked. Known rules are "
+        "applied; give help_text to check the arguments against the installed engine as well."
+    ]
+
+
 def within(release: Version, specifier: str) -> bool:
     """Whether a release lies in a range; a local part (0.32.0+cpu) does not count, a pre-release does."""
     return SpecifierSet(specifier).contains(Version(release.public), prereleases=True)
@@ -167,15 +178,16 @@ def broken_rules(engine: str, release: Version, server: Server) -> list[tuple[Ru
 def extra_options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Name (without dashes, underscores as dashes) and first value of each option among the extra arguments."""
     for index, argument in enumerate(arguments):
-        if argument.startswith("-") and not _is_number(argument):
+        if argument.startswith("-") and not is_number(argument):
             name, _, value = argument.lstrip("-").partition("=")
             following = arguments[index + 1] if index + 1 < len(arguments) else ""
-            if not value and (not following.startswith("-") or _is_number(following)):
+            if not value and (not following.startswith("-") or is_number(following)):
                 value = following
             yield name.replace("_", "-"), value
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a word is a number, such as a negative one that is no option."""
     try:
         float(text)
     except ValueError:
@@ -315,7 +327,7 @@ def _chain_draft_tokens(server: Server, _release: Version) -> str:
 
 def _tree_without_draft_tokens(server: Server, _release: Version) -> str:
     spec = _chain(server)
-    if spec and spec.topk is not None and spec.topk > 1 and spec.num_draft_tokens is None:
+    if spec and spec.num_steps is not None and (spec.topk or 1) > 1 and spec.num_draft_tokens is None:
         return f"topk is {spec.topk} and num_draft_tokens is not set"
     return ""
 

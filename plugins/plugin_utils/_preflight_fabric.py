@@ -63,7 +63,9 @@ def acs_redirect(facts: Facts, _wants: Wants) -> Answer:
     links, redirect = facts.get("gpu_node.links"), facts.get("gpu_node.acs.redirect")
     if isinstance(links, Unknown) or isinstance(redirect, Unknown) or not redirect:
         return None
-    if facts.get("gpu_node.iommu.mode") == "translated" or not BEHIND_SWITCHES & {label for row in links for label in row}:
+    if facts.get("gpu_node.iommu.mode") == "translated" or not BEHIND_SWITCHES & {
+        label for row in links for label in row
+    }:
         return None
     return Broken(f"GPUs share a switch, and bridges above them redirect: {', '.join(_redirecting(facts))}")
 
@@ -174,8 +176,9 @@ def limits(facts: Facts, wants: Wants) -> Answer:
             for name, hard in seen["hard"].items()
             if asked.get(name, 0) > hard
         ]
-    if seen["nr_open"] < asked.get("NOFILE", 0) != UNLIMITED:
-        refused.append(f"NOFILE={asked['NOFILE']} is above fs.nr_open={seen['nr_open']}")
+    files = asked.get("NOFILE", 0)
+    if seen["nr_open"] < files and files != UNLIMITED:
+        refused.append(f"NOFILE={files} is above fs.nr_open={seen['nr_open']}")
     return Broken("; ".join(refused)) if refused else None
 
 

@@ -30,10 +30,12 @@ DRIVER_INSTALL = (
     "install an NVIDIA driver with open kernel modules (Ubuntu: apt-get install nvidia-driver-580-server-open), reboot "
     "and try nvidia-smi; a node without GPUs is declared by node_preflight_hardware: cpu"
 )
+# By whether a GPU is Blackwell: the first CUDA, and the driver from which on it works.
+CUDA_DRIVERS = {False: (((13,), 580), ((0,), 525)), True: (((13,), 580), ((0,), 570))}
 # What mends a driver that does not work, by the state that gpu_node_facts tells.
 DRIVER_REMEDIES = {
     "no-program": "install the driver's utilities of the same release (Ubuntu: nvidia-utils-580-server)",
-    "not-running": "load the module (modprobe nvidia) and read dmesg; after a kernel update rebuild it (dkms autoinstall)",
+    "not-running": "load the module (modprobe nvidia), read dmesg; after a kernel update rebuild it (dkms autoinstall)",
     "mismatch": "the driver was updated under a loaded kernel module: reboot the node",
     "no-devices": "look for Xid and RmInit in dmesg, then power-cycle the node",
     "gpu-lost": "a GPU fell off the bus: look for Xid 79 in dmesg, then power-cycle the node",
@@ -54,17 +56,18 @@ def named(gpus: Iterable[Gpu]) -> str:
     return ("GPU " if len(numbers) == 1 else "GPUs ") + ", ".join(numbers)
 
 
-def judge_each(facts: Facts, key: str, judge: Callable[[Gpu], str], without: Answer = None) -> Answer:
+def judge_each(facts: Facts, key: str, judge: Callable[[Gpu], str]) -> Answer:
     """Judge every GPU that tells `key`; GPUs with the same fault are named together.
 
-    `judge` returns what is wrong with a GPU, or an empty text. Where no fault is found and a GPU does not tell `key`, the
-    answer is Unknown, or `without` where a missing value means that the feature is not there.
+    `judge` returns what is wrong with a GPU, or an empty text. Where no fault is found and a GPU does not tell `key`,
+    the answer is Unknown.
     """
     faults: dict[str, list[Gpu]] = {}
     silent: Answer = None
     for gpu in gpus_of(facts):
         if gpu.get(key) is None:
-            silent = silent or without or Unknown(f"{named([gpu])}: {facts.reason('gpu_node', f'gpus.{gpu["index"]}.{key}')}")
+            reason = facts.reason("gpu_node", f"gpus.{gpu['index']}.{key}") or f"it does not tell its {key}"
+            silent = silent or Unknown(f"{named([gpu])}: {reason}")
         elif fault := judge(gpu):
             faults.setdefault(fault, []).append(gpu)
     if faults:
@@ -77,13 +80,20 @@ def capability(gpu: Gpu) -> tuple[int, ...]:
     return release_of(gpu.get("compute_capability") or "")
 
 
+def is_blackwell(gpu: Gpu) -> bool:
+    """Whether a GPU is of the Blackwell generation, or later."""
+    return capability(gpu) >= BLACKWELL
+
+
 def gpu_driver(facts: Facts, _wants: Wants) -> Answer:
     """A driver that answers and has GPUs. Not knowing the GPUs is the failure itself, so it is never milder."""
     if gpus_of(facts):
         return None
     gpus, state = facts.get("gpu_node.gpus"), facts.get("gpu_node.driver.state")
     reasons = [facts.reason("gpu_node", "driver"), facts.reason("gpu_node", "gpus")]
-    why = "; ".join(dict.fromkeys(filter(None, reasons))) or (gpus.reason if isinstance(gpus, Unknown) else "it names no GPU")
+    why = "; ".join(dict.fromkeys(filter(None, reasons))) or (
+        gpus.reason if isinstance(gpus, Unknown) else "it names no GPU"
+    )
     remedy = DRIVER_REMEDIES.get(state, "") if isinstance(state, str) else ""
     return Broken(f"the node is declared gpu, and no GPU can be used: {why}", remedy or DRIVER_INSTALL)
 
@@ -110,13 +120,16 @@ def _unseen(gpu: Gpu) -> str:
 
 def driver_flavour(facts: Facts, _wants: Wants) -> Answer:
     """Blackwell works with open kernel modules only."""
-    blackwell = [gpu for gpu in gpus_of(facts) if capability(gpu) >= BLACKWELL]
     flavour = facts.get("gpu_node.driver.flavour")
-    if not blackwell or flavour == "open":
+    if flavour == "open" or not gpus_of(facts):
         return None
     if isinstance(flavour, Unknown):
         return flavour
-    return Broken(f"the {flavour} kernel modules are loaded, and {named(blackwell)} is Blackwell")
+    return judge_each(
+        facts,
+        "compute_capability",
+        lambda gpu: f"Blackwell, and the {flavour} kernel modules are loaded" if is_blackwell(gpu) else "",
+    )
 
 
 def driver_version(facts: Facts, wants: Wants) -> Answer:
@@ -126,15 +139,12 @@ def driver_version(facts: Facts, wants: Wants) -> Answer:
         return None
     if isinstance(version, Unknown):
         return version
-    blackwell = any(capability(gpu) >= BLACKWELL for gpu in gpus)
-    if release_of(wants.cuda) >= (13,):
-        needed = 580
-    else:
-        needed = 570 if blackwell else 525
+    # a GPU that does not tell its capability is held for what these roles are made for
+    blackwell = any(is_blackwell(gpu) or not capability(gpu) for gpu in gpus)
+    needed = next(driver for first, driver in CUDA_DRIVERS[blackwell] if release_of(wants.cuda) >= first)
     if release_of(version) >= (needed,):
         return None
-    cause = f"CUDA {wants.cuda} of the lock" + (" on Blackwell" if blackwell and needed == 570 else "")
-    return Broken(f"the driver is {version}, and {cause} needs {needed} or later")
+    return Broken(f"the driver is {version}, and CUDA {wants.cuda} of the lock needs {needed} or later on these GPUs")
 
 
 def lock_cuda(facts: Facts, wants: Wants) -> Answer:
@@ -144,7 +154,7 @@ def lock_cuda(facts: Facts, wants: Wants) -> Answer:
     return judge_each(
         facts,
         "compute_capability",
-        lambda gpu: f"Blackwell, and the lock's CUDA is {wants.cuda}" if capability(gpu) >= BLACKWELL else "",
+        lambda gpu: f"Blackwell, and the lock's CUDA is {wants.cuda}" if is_blackwell(gpu) else "",
     )
 
 
@@ -155,7 +165,7 @@ def nccl_release(facts: Facts, wants: Wants) -> Answer:
     return judge_each(
         facts,
         "compute_capability",
-        lambda gpu: f"Blackwell, and the lock's NCCL is {wants.nccl}" if capability(gpu) >= BLACKWELL else "",
+        lambda gpu: f"Blackwell, and the lock's NCCL is {wants.nccl}" if is_blackwell(gpu) else "",
     )
 
 
@@ -274,7 +284,11 @@ def gpu_wedged(facts: Facts, _wants: Wants) -> Answer:
         if gpu["utilization_percent"] < BUSY_PERCENT or _may_be_held(facts, gpu):
             return ""
         power = gpu.get("power_draw_w")
-        return f"{gpu['utilization_percent']} % busy" + (f" at {power:.0f} W" if power else "") + " and no process holds it"
+        return (
+            f"{gpu['utilization_percent']} % busy"
+            + (f" at {power:.0f} W" if power else "")
+            + " and no process holds it"
+        )
 
     return judge_each(facts, "utilization_percent", judge)
 

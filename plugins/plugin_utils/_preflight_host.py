@@ -15,22 +15,12 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._preflight_mod
     Facts,
     Unknown,
     Wants,
+    release_of,
 )
 
 MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 # Releases that the roles are tested on (Debian) or made for (Ubuntu).
 DISTRIBUTIONS = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04", "26.04")}
-
-
-def release_of(text: str) -> tuple[int, ...]:
-    """The leading numbers of a release: `3.12.1+` gives (3, 12, 1)."""
-    numbers = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
 
 
 def privileges(facts: Facts, _wants: Wants) -> Answer:

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 GIB = 1024**3
+UNLIMITED = 2**64 - 1  # as the kernel counts it
 SEVERITIES = ("error", "warning", "info")
 
 
@@ -38,7 +40,10 @@ Answer = Broken | Unknown | None
 
 @dataclass(frozen=True)
 class Wants:
-    """What the node is wanted for. Sizes in GiB, times in seconds; an empty value is not checked."""
+    """What the node is wanted for. Sizes in GiB, times in seconds; an empty value is not checked.
+
+    `limits` are those of the unit: name, as in `MEMLOCK`, to soft and hard limit. `cuda` and `nccl` are the lock's.
+    """
 
     hardware: str = "gpu"
     accepted: tuple[str, ...] = ()
@@ -52,12 +57,17 @@ class Wants:
     disks: tuple[Mapping[str, Any], ...] = ()
     models: tuple[str, ...] = ()
     memory_gib: float = 0
+    shm_gib: float = 0
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    cuda: str = ""
+    nccl: str = ""
+    tensor_parallel: int = 1
     clock_skew_seconds: float = 30
     controller_sent: float | None = None
     controller_received: float | None = None
 
 
-TEXTS = {"hardware", "host", "unit", "python", "python_release", "architecture", "glibc"}
+TEXTS = {"hardware", "host", "unit", "python", "python_release", "architecture", "glibc", "cuda", "nccl"}
 LISTS = {"accepted", "disks", "models"}
 
 
@@ -84,9 +94,41 @@ def _value(name: str, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             raise PreflightError(f"{name} must be a list, not {value!r}")
         return tuple(value)
+    if name == "limits":
+        return parse_limits(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise PreflightError(f"{name} must be a number, not {value!r}")
     return value
+
+
+def parse_limits(raw: object) -> dict[str, tuple[int, int]]:
+    """Limits as a unit writes them (`infinity`, `1048576`, `64M`, `1024:4096`), as soft and hard numbers.
+
+    systemd.exec(5), "Process properties": suffixes count by 1024, and one value stands for both.
+    """
+    if not isinstance(raw, Mapping):
+        raise PreflightError(f"limits must be a dict, not {raw!r}")
+    parsed = {}
+    for name, text in raw.items():
+        soft, _, hard = str(text).partition(":")
+        parsed[str(name)] = (_limit(name, soft), _limit(name, hard or soft))
+    return parsed
+
+
+def _limit(name: object, text: str) -> int:
+    if text == "infinity":
+        return UNLIMITED
+    match = re.fullmatch(r"([0-9]+)([KMGT]?)", text)
+    if match is None:
+        raise PreflightError(f"the limit {name} is {text!r}; write infinity, or a number with or without K, M, G or T")
+    factor: int = 1024 ** ("", "K", "M", "G", "T").index(match.group(2))
+    return int(match.group(1)) * factor
+
+
+def release_of(text: str) -> tuple[int, ...]:
+    """The leading numbers of a release: `3.12.1+` gives (3, 12, 1)."""
+    match = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
+    return tuple(int(number) for number in match.group().split(".")) if match else ()
 
 
 class Facts:
@@ -102,21 +144,24 @@ class Facts:
         """The fact, or Unknown with the reason that its source gave for not having it."""
         source, *names = path.split(".")
         value: Any = self._raw.get(source)
+        if value is None:
+            return Unknown(f"{source} was not looked at")
         for name in names:
-            if not isinstance(value, Mapping) or value.get(name) is None:
-                return Unknown(self._reason(source, names))
-            value = value[name]
-        return Unknown(f"{source} was not looked at") if value is None else value
+            value = value.get(name) if isinstance(value, Mapping) else None
+            if value is None:
+                return Unknown(self._nearest_reason(source, names) or f"{source} does not tell {'.'.join(names)}")
+        return value
 
-    def _reason(self, source: str, names: list[str]) -> str:
+    def reason(self, source: str, path: str) -> str:
+        """What a source says about a fact that it can't or can't fully tell; empty where it says nothing."""
         root = self._raw.get(source)
         reasons = root.get("reasons") if isinstance(root, Mapping) else None
-        if isinstance(reasons, Mapping):
-            for length in range(len(names), 0, -1):
-                reason = reasons.get(".".join(names[:length]))
-                if reason:
-                    return str(reason)
-        return f"{source} does not say {'.'.join(names)}"
+        return str(reasons.get(path, "")) if isinstance(reasons, Mapping) else ""
+
+    def _nearest_reason(self, source: str, names: list[str]) -> str:
+        """The reason given for a fact, or for the smallest part that it belongs to."""
+        paths = (".".join(names[:length]) for length in range(len(names), 0, -1))
+        return next(filter(None, (self.reason(source, path) for path in paths)), "")
 
 
 @dataclass(frozen=True)

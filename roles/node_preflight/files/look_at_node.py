@@ -5,8 +5,8 @@
 
 The role hands this text to the node's interpreter on standard input, and the questions as one JSON argument: `port`,
 `unit`, `python`, `models` (directories), `disks` (list of `name`, `path`, `needed_gib`), `newest_of` (a file that can't
-be newer than now), `torch_python` (interpreter of an environment that may hold torch; empty: don't ask). A section that
-can't be read is null, with the reason in `reasons`.
+be newer than now), `torch_python` (interpreter of an environment that may hold torch; empty: don't ask), `ours` (files
+that the role may have written earlier). A section that can't be read is null, with the reason in `reasons`.
 """
 
 from __future__ import annotations
@@ -330,6 +330,11 @@ def shared_memory(_wants: dict[str, Any]) -> dict[str, int]:
     return {"total": status.f_blocks * status.f_frsize}
 
 
+def ours(wants: dict[str, Any]) -> list[str]:
+    """Which files and directories of the role are there."""
+    return [path for path in wants["ours"] if os.path.lexists(path)]
+
+
 ASK_TORCH = """
 import importlib.util, json
 seen = {"installed": importlib.util.find_spec("torch") is not None}
@@ -367,6 +372,7 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "limits": limits,
     "shared_memory": shared_memory,
     "torch": torch,
+    "ours": ours,
 }
 
 

@@ -23,12 +23,12 @@ SRC_VALID, TRANS_BLK, REQ_REDIR, CMPLT_REDIR, UPSTREAM_FWD, EGRESS, DIRECT = (1 
 AER, ACS, SECONDARY_PCIE = 0x0001, 0x000D, 0x0019
 
 
-def config_space(*capabilities: tuple[int, int, int], size: int = 4096) -> bytes:
-    """A configuration space with a chain of (offset, id, ACS control bits), linked in the given order."""
-    space = bytearray(4096)
+def config_space(*capabilities: tuple[int, int, int], size: int = 4096, last: int = 0) -> bytes:
+    """A configuration space with a chain of (offset, id, ACS control bits); the last one is linked to `last`."""
+    space = bytearray(4100)
     struct.pack_into("<HH", space, 0, 0x1022, 0x153E)
-    following = [offset for offset, _, _ in capabilities[1:]] + [0]
-    for (offset, identity, control), next_offset in zip(capabilities, following, strict=True):
+    following = [offset for offset, _, _ in capabilities[1:]] + [last]
+    for (offset, identity, control), next_offset in zip(capabilities, following, strict=False):
         struct.pack_into("<I", space, offset, identity | 1 << 16 | next_offset << 20)
         struct.pack_into("<HH", space, offset + 4, 0x5F, control)
     return bytes(space[:size])
@@ -85,7 +85,7 @@ class TestUnknownIsNotOff:
             (b"\x22\x10\x3e\x15" + b"\xff" * 4092, "does not answer"),
             (config_space((0x100, AER, 0), (0xFFC, ACS, 0)), "cut off"),
             (config_space((0x100, AER, 0), (0x0C0, ACS, 0)), "damaged at 0xc0"),
-            (config_space((0x100, AER, 0), (0x200, AER, 0), (0x100, AER, 0)), "damaged at 0x[12]00"),
+            (config_space((0x100, AER, 0), (0x200, AER, 0), last=0x100), "damaged at 0x100"),
         ],
         ids=[
             "without root",
@@ -99,12 +99,8 @@ class TestUnknownIsNotOff:
         ],
     )
     def test_refused_with_the_reason(self, space: bytes, reason: str) -> None:
-        if reason.startswith("damaged at 0x["):  # zip() linked the last to nothing: close the circle
-            space = bytearray(space)
-            struct.pack_into("<I", space, 0x100, AER | 1 << 16 | 0x200 << 20)
-            struct.pack_into("<I", space, 0x200, AER | 1 << 16 | 0x100 << 20)
         with pytest.raises(UnreadableConfigError, match=reason):
-            acs_control(bytes(space))
+            acs_control(space)
 
     @given(st.binary(max_size=128), st.lists(st.tuples(st.integers(0x100, 0xFFC), st.binary(min_size=4, max_size=8))))
     def test_any_bytes_end(self, start: bytes, patches: list[tuple[int, bytes]]) -> None:

@@ -1,0 +1,255 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judges the pycs of one folder as far as their headers and times can tell: fresh, stale, doubtful, or left alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from typing import NamedTuple
+
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
+    FILE,
+    FILE_NO_LINK,
+    LARGEST_SOURCE,
+    Base,
+    ReplacedError,
+    Suspect,
+    read_judged,
+)
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash import computes_quickly, source_hash
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
+    FLAG_HASH,
+    HEADER_SIZE,
+    SETTLED_AT_ONCE,
+    Owner,
+    compiled_after_last_change,
+    identity,
+    is_sealed,
+    owner_of,
+    parse_header,
+    plain_header,
+    stamp_matches,
+)
+
+GONE = (errno.ENOENT, errno.ESTALE)
+ALL_LEVELS = "012"  # nothing says at which level a pyc outside __pycache__ was compiled
+
+
+class Left(NamedTuple):
+    """Something that was looked at and not touched."""
+
+    path: str
+    reason: str
+
+
+class Findings:
+    """What was seen. Every pyc counts once in O(examined), and as fresh, stale, doubtful, left or failed."""
+
+    def __init__(self) -> None:
+        self.examined = 0
+        self.fresh = 0
+        self.stale: list[tuple[Suspect, str]] = []
+        self.doubtful: list[Suspect] = []
+        self.left: list[Left] = []
+        self.errors: list[tuple[str, OSError]] = []
+        self.environments: list[str] = []
+
+    def add(self, other: Findings) -> None:
+        """Take over the findings of another part of the tree."""
+        self.examined += other.examined
+        self.fresh += other.fresh
+        self.stale += other.stale
+        self.doubtful += other.doubtful
+        self.left += other.left
+        self.errors += other.errors
+        self.environments += other.environments
+
+    def failed(self, path: str, error: OSError) -> bool:
+        """Note what could not be looked at, and say so. What has vanished needs no judgement and is no failure."""
+        if error.errno in GONE:
+            return False
+        self.errors.append((path, error))
+        return True
+
+
+class Sources:
+    """The sources in one folder, and how they are reached."""
+
+    def __init__(self, base: Base | None, folder: str, descriptor: int) -> None:
+        self.base = base  # None for a pycache_prefix tree: see Suspect
+        self.folder = folder
+        self.descriptor = descriptor
+        self.names: set[str] = set()
+        self.elsewhere: set[str] = set()  # links and mount points: their ctime is not that of the last change here
+        self._status: dict[str, os.stat_result | None] = {}
+
+    def status(self, name: str) -> os.stat_result | None:
+        """The status of a source as the interpreter sees it, through links; None if there is no regular file."""
+        if name not in self._status:
+            try:
+                found = os.stat(name, dir_fd=self.descriptor)
+            except OSError as error:
+                if error.errno not in (*GONE, errno.ELOOP):
+                    raise
+                self._status[name] = None
+            else:
+                self._status[name] = found if stat.S_ISREG(found.st_mode) else None
+        return self._status[name]
+
+
+class Place(NamedTuple):
+    """A folder with pycs. O(times_count) says whether times can prove anything here."""
+
+    base: Base
+    folder: str
+    descriptor: int
+    sources: Sources
+    times_count: bool
+
+
+class _Seen(NamedTuple):
+    """A pyc with the start of its bytes, and its source."""
+
+    name: str
+    owner: Owner
+    header: bytes
+    pyc: os.stat_result
+    source: os.stat_result
+
+
+class Judge:
+    """Judges pycs of one folder into O(found)."""
+
+    def __init__(self, place: Place, found: Findings) -> None:
+        self._place = place
+        self._found = found
+        self._now = time.time_ns()
+        self._calm: list[_Seen] = []  # their own times prove them fresh; those of the folder may still object
+
+    def cache(self, only_these: bool = False) -> None:
+        """Judge all tagged pycs; with O(only_these) those of the listed sources only."""
+        folder_changed = os.fstat(self._place.descriptor).st_ctime_ns
+        newest = 0
+        with os.scandir(self._place.descriptor) as entries:
+            for entry in entries:
+                if entry.name[-4:] == ".pyc":
+                    seen = self._look_at_entry(entry, only_these)
+                    if seen is not None:
+                        self._judge(seen)
+                        # An interpreter renames its pyc into the folder, so that the folder changes at the same time.
+                        if newest < seen.pyc.st_ctime_ns < seen.pyc.st_mtime_ns + SETTLED_AT_ONCE:
+                            newest = seen.pyc.st_ctime_ns
+        for seen in self._calm:
+            # Something was moved here after the newest pyc, or this pyc was written again in place.
+            if folder_changed > newest + SETTLED_AT_ONCE or seen.pyc.st_mtime_ns > folder_changed:
+                self._found.doubtful.append(self._suspect(seen))
+            else:
+                self._found.fresh += 1
+
+    def one(self, name: str, owner: Owner) -> None:
+        """Judge a single pyc in a place where times do not count."""
+        seen = self._look(name, owner)
+        if seen is not None:
+            self._judge(seen)
+
+    def _look_at_entry(self, entry: os.DirEntry[str], only_these: bool) -> _Seen | None:
+        owner = owner_of(entry.name, self._place.sources.names)
+        if owner is not None and entry.is_file(follow_symlinks=False):
+            return self._look(entry.name, owner)
+        if owner is not None or not only_these:
+            self._found.examined += 1
+            self._leave(entry.name, "orphan" if owner is None else "link" if entry.is_symlink() else "special")
+        return None
+
+    def _look(self, name: str, owner: Owner) -> _Seen | None:
+        """Read what is needed to judge a pyc; None where there is nothing to judge, which is noted."""
+        self._found.examined += 1
+        try:
+            file = os.open(name, FILE_NO_LINK, dir_fd=self._place.descriptor)
+            try:
+                pyc = os.fstat(file)
+                header = os.read(file, HEADER_SIZE) if stat.S_ISREG(pyc.st_mode) else None
+            finally:
+                os.close(file)
+            source = self._place.sources.status(owner[0])
+        except OSError as error:
+            self._not_seen(name, error)
+            return None
+        if header is not None and source is not None:
+            return _Seen(name, owner, header, pyc, source)
+        self._leave(name, "special" if header is None else "orphan")
+        return None
+
+    def _not_seen(self, name: str, error: OSError) -> None:
+        if error.errno == errno.ELOOP:
+            self._leave(name, "link")
+        elif error.errno in (errno.ENXIO, errno.ENODEV):
+            self._leave(name, "special")
+        elif not self._found.failed(self._place.folder + "/" + name, error):
+            self._found.examined -= 1
+
+    def _leave(self, name: str, reason: str) -> None:
+        self._found.left.append(Left(self._place.folder + "/" + name, reason))
+
+    def _judge(self, seen: _Seen) -> None:
+        if seen.header == plain_header(seen.owner[1], seen.source) and self._times_prove(seen):
+            self._calm.append(seen)
+            return
+        header = parse_header(seen.header, seen.owner[1])
+        if header is None:
+            self._leave(seen.name, "unusable_header")
+        elif header.flags & FLAG_HASH:
+            self._judge_hash(self._suspect(seen), header.stamp)
+        else:
+            self._judge_stamp(seen, header.stamp)
+
+    def _times_prove(self, seen: _Seen) -> bool:
+        return (
+            self._place.times_count
+            and compiled_after_last_change(seen.pyc, seen.source, self._now)
+            and seen.owner[0] not in self._place.sources.elsewhere
+        )
+
+    def _judge_stamp(self, seen: _Seen, stamp: bytes) -> None:
+        same_mtime, same_size = stamp_matches(stamp, seen.source)
+        if not same_size:
+            self._found.stale.append((self._suspect(seen), "size_differs"))
+        elif same_mtime and self._times_prove(seen):
+            self._calm.append(seen)
+        elif is_sealed(seen.name, seen.pyc, seen.source):
+            self._found.fresh += 1
+        else:
+            self._found.doubtful.append(self._suspect(seen))
+
+    def _judge_hash(self, suspect: Suspect, stamp: bytes) -> None:
+        if suspect.source_identity[2] > LARGEST_SOURCE or not computes_quickly(suspect.magic):
+            self._found.doubtful.append(suspect._replace(hash_stamp=stamp))
+            return
+        try:
+            source = read_judged(os.path.basename(suspect.source), FILE, self._place.sources.descriptor, suspect)
+        except (OSError, ReplacedError):
+            self._found.doubtful.append(suspect._replace(hash_stamp=stamp))
+            return
+        if source_hash(suspect.magic, source) == stamp:
+            self._found.fresh += 1
+        else:
+            self._found.stale.append((suspect, "hash_differs"))
+
+    def _suspect(self, seen: _Seen) -> Suspect:
+        return Suspect(
+            base=self._place.base,
+            source_base=self._place.sources.base,
+            folder=self._place.folder,
+            name=seen.name,
+            source=self._place.sources.folder + "/" + seen.owner[0],
+            tag=seen.owner[1],
+            optimization=seen.owner[2],
+            magic=seen.header[:4],
+            hash_stamp=b"",
+            pyc_identity=identity(seen.pyc),
+            source_identity=identity(seen.source),
+        )

@@ -1,0 +1,66 @@
+#!/bin/sh
+# test.sh all|lint|unit|sanity|molecule...: the tests, each with its set-up. Several may be named.
+set -eu
+cd "$(dirname "$0")/.."
+began=$(date +%s)
+say() { printf '\n== %s (%d s)\n' "$*" "$(($(date +%s) - began))"; }
+
+# It would hide every trap of bytecode, which is what many of the tests are about.
+unset PYTHONDONTWRITEBYTECODE
+
+lint() {
+    say "Lint: ruff, mypy, shellcheck, ansible-lint, changelog, documentation"
+    ruff check .
+    ruff format --check .
+    mypy plugins tools
+    # shellcheck disable=SC2046  # a list of files
+    shellcheck $(git ls-files '*.sh' .ci/run molecule/shared/image/customize)
+    ansible-lint --offline --profile production
+    antsibull-changelog lint
+    antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
+}
+
+sanity() {
+    say "Sanity: ansible-test"
+    tools/ansible_test.sh sanity --venv
+}
+
+unit() {
+    say "Unit tests: ansible-test"
+    tools/ansible_test.sh units --local --python "$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+}
+
+nodes() {
+    for scenario in molecule/*/molecule.yml; do
+        name=$(basename "$(dirname "$scenario")")
+        say "Nodes: molecule scenario $name"
+        MOLECULE_GLOB='molecule/*/molecule.yml' molecule test --scenario-name "$name"
+    done
+}
+
+tarball() {
+    say "Tarball: the built collection alone"
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT INT TERM
+    ansible-galaxy collection build --output-path "$work" >/dev/null
+    ansible-galaxy collection install --collections-path "$work" "$work"/*.tar.gz >/dev/null
+    cd "$work"
+    ANSIBLE_COLLECTIONS_PATH=$work ansible-playbook --syntax-check --inventory localhost, blackwell.inference.deploy_specdecode
+    ANSIBLE_COLLECTIONS_PATH=$work ansible localhost -m blackwell.inference.pyc_invalidate -a "path=$work"
+    cd - >/dev/null
+}
+
+say "Setting up: system packages and .venv"
+tools/setup.sh
+PATH=$PWD/.venv/bin:$PATH
+[ "${1:-all}" != all ] || set -- lint sanity unit tarball nodes
+for part; do
+    case $part in
+    lint | sanity | unit | tarball | nodes) "$part" ;;
+    *)
+        echo "usage: test.sh all|lint|sanity|unit|tarball|nodes" >&2
+        exit 2
+        ;;
+    esac
+done
+say "All passed: $*"
