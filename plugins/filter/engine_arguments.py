@@ -172,13 +172,13 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 from ansible.utils.display import Display
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_help import unknown_options
-from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_rules import (
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import (
     CHAIN_ALGORITHMS,
     VLLM_METHODS,
-    broken_rules,
     newer_release,
     parse_release,
 )
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_rules import broken_rules
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import (
     EngineArgumentError,
     Server,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
+from collections import Counter
+from typing import Iterable, NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
     ReplacedError,
@@ -15,11 +16,20 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
     remove,
     seal,
 )
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judge import Findings, Left
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import LostWorkError
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_places import (
     PathError,
     Targets,
     check_paths,
+    check_prefix,
+    check_pythons,
     interpreters_of,
+)
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_prefix import (
+    Wanted,
+    prefixes_in_use,
+    scan_prefix,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_prove import (
     REPLACED,
@@ -29,24 +39,25 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_prov
     prove,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_scan import (
-    Findings,
-    Left,
-    Scan,
-    mounts,
-    scan_prefix,
+    scan_again,
+    scan_source,
+    scan_tree,
 )
 
-__all__ = ["Outcome", "PathError", "Removed", "Request", "invalidate"]
+__all__ = ["LostWorkError", "Outcome", "PathError", "Removed", "Request", "invalidate"]
 
 _MOST_ROUNDS = 3
 
 
 class Request(NamedTuple):
-    """What the caller asks for; see the documentation of the module pyc_invalidate."""
+    """What the caller asks for; see the documentation of the module pyc_invalidate.
+
+    O(prefix) is None to search the trees that are in use on this node, and empty to search none.
+    """
 
     paths: list[str]
     pythons: list[str]
-    prefixes: list[str]
+    prefix: str | None = None
     prove: bool = True
     dry_run: bool = False
 
@@ -68,85 +79,100 @@ class Outcome:
         self.kept = 0
         self.examined = 0
         self.proved = 0
-        self.errors: list[str] = []
+        self.prefixes: list[str] = []
+        self.errors: list[tuple[str, OSError]] = []
         self.warnings: list[str] = []
 
 
 def invalidate(request: Request) -> Outcome:
     """Judge all bytecode of the given paths and remove what was not compiled from the present source.
 
-    A pyc that is replaced while it is being judged is judged again.
+    A pyc that is replaced while it is being judged is judged again. Raises PathError before anything is touched if
+    the request cannot be meant, and LostWorkError if a process that judged was killed.
     """
     outcome = Outcome()
     targets = check_paths(request.paths)
-    for last in (False, False, True):
-        again = _round(request, targets, outcome, last)
-        if not again:
-            break
-        targets = Targets([], sorted(again))
+    check_pythons(request.pythons)
+    outcome.prefixes = prefixes_in_use() if request.prefix is None else check_prefix(request.prefix)
+    found = _scan(targets, outcome.prefixes)
+    interpreters = Interpreters(_pythons(request, targets, found))
+    try:
+        for _ in range(_MOST_ROUNDS):
+            again = _settle(request, found, interpreters, outcome)
+            found = _scan_again(again)
+        # Somebody is writing these faster than they can be judged.
+        outcome.left += [Left(suspect.path, "busy") for suspect in again]
+        outcome.examined += len(again)
+    finally:
+        interpreters.stop()
+    outcome.warnings += interpreters.unusable
     return outcome
 
 
-def _round(request: Request, targets: Targets, outcome: Outcome, last: bool) -> set[str]:
-    """Find, judge, prove and remove once; returns the sources to look at again."""
-    found = _scan(request, targets)
+def _scan(targets: Targets, prefixes: list[str]) -> Findings:
+    found = Findings()
+    skip = {(status.st_dev, status.st_ino) for status in map(os.stat, prefixes)}
+    for folder in targets.folders:
+        scan_tree(folder, skip, found)
+    wanted = Wanted([os.path.realpath(folder) for folder in targets.folders], {})
+    for source in targets.sources:
+        scan_source(source, found)
+        folder, name = os.path.split(source)
+        wanted.files.setdefault(os.path.realpath(folder), set()).add(name)
+    for prefix in prefixes:
+        scan_prefix(prefix, wanted, found)
+    return found
+
+
+def _scan_again(suspects: Iterable[Suspect]) -> Findings:
+    found = Findings()
+    for suspect in suspects:
+        scan_again(suspect, found)
+    return found
+
+
+def _pythons(request: Request, targets: Targets, found: Findings) -> list[str]:
+    """The interpreters that may prove: the given ones, or those of the environments and the running one."""
+    if not request.prove:
+        return []
+    places = [*found.environments, *targets.folders, *map(os.path.dirname, targets.sources)]
+    return request.pythons or [*interpreters_of(places), sys.executable]
+
+
+def _settle(request: Request, found: Findings, interpreters: Interpreters, outcome: Outcome) -> list[Suspect]:
+    """Prove what is doubtful and remove what has to go; returns what was replaced meanwhile."""
     outcome.examined += found.examined
     outcome.kept += found.fresh
     outcome.left += found.left
     outcome.errors += found.errors
-    again: set[str] = set()
-    for suspect, reason in [*found.stale, *_decide(request, targets, found, outcome, again)]:
-        try:
-            remove(suspect, request.dry_run)
-        except (ReplacedError, FileNotFoundError):
-            again.add(suspect.source)
-        except OSError as error:
-            outcome.errors.append("%s: %s" % (suspect.path, error.strerror))
+    again: list[Suspect] = []
+    doomed = list(found.stale)
+    unproved: Counter[str] = Counter()
+    for verdict in prove(found.doubtful, interpreters):
+        if verdict.result == REPLACED:
+            again.append(verdict.suspect)
+        elif verdict.result == SAME:
+            outcome.kept += 1
+            if not request.dry_run:
+                seal(verdict.suspect)
         else:
-            outcome.removed.append(Removed(suspect.path, suspect.source, reason))
+            doomed.append((verdict.suspect, verdict.result))
+            unproved[verdict.why] += verdict.result == UNPROVED
+        outcome.proved += verdict.result not in (REPLACED, UNPROVED)
+    for suspect, reason in doomed:
+        _remove(request, suspect, reason, outcome, again)
+    outcome.examined -= len(again)
+    if request.prove:
+        outcome.warnings += [f"{number} removed without proof: {why}" for why, number in unproved.items() if number]
     return again
 
 
-def _scan(request: Request, targets: Targets) -> Findings:
-    skip = {(status.st_dev, status.st_ino) for status in map(os.stat, request.prefixes)}
-    scan = Scan(skip, mounts())
-    for folder in targets.folders:
-        scan.tree(folder)
-    files: dict[str, set[str]] = {}
-    for source in targets.sources:
-        scan.source(source)
-        folder, name = os.path.split(source)
-        files.setdefault(os.path.realpath(folder), set()).add(name)
-    for prefix in request.prefixes:
-        scan_prefix(scan, prefix, [os.path.realpath(folder) for folder in targets.folders], files)
-    return scan.found
-
-
-def _decide(
-    request: Request, targets: Targets, found: Findings, outcome: Outcome, again: set[str]
-) -> list[tuple[Suspect, str]]:
-    """Prove what is doubtful; returns what has to go, and remembers what may stay."""
-    if not request.prove:
-        return [(suspect, UNPROVED) for suspect in found.doubtful]
-    pythons = request.pythons or [
-        *interpreters_of([*targets.folders, *map(os.path.dirname, targets.sources), *found.environments]),
-        sys.executable,
-    ]
-    interpreters = Interpreters(pythons)
-    doomed: list[tuple[Suspect, str]] = []
+def _remove(request: Request, suspect: Suspect, reason: str, outcome: Outcome, again: list[Suspect]) -> None:
     try:
-        for verdict in prove(found.doubtful, interpreters):
-            if verdict.result == REPLACED:
-                again.add(verdict.suspect.source)
-                outcome.examined -= 1
-            elif verdict.result == SAME:
-                outcome.proved += 1
-                outcome.kept += 1
-                if not request.dry_run:
-                    seal(verdict.suspect)
-            else:
-                outcome.proved += verdict.result != UNPROVED
-                doomed.append((verdict.suspect, verdict.result))
-    finally:
-        interpreters.stop()
-    return doomed
+        remove(suspect, request.dry_run)
+    except ReplacedError:
+        again.append(suspect)
+    except OSError as error:
+        outcome.errors.append((suspect.path, error))
+    else:
+        outcome.removed.append(Removed(suspect.path, suspect.source, reason))

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import time
 from typing import Iterator, NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
+    FLAG_HASH,
+    HEADER_SIZE,
     SEAL_OFFSET_SECONDS,
     SECOND,
     Identity,
@@ -29,7 +30,8 @@ FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 FILE_NO_LINK = FILE | os.O_NOFOLLOW
 # Bigger sources are neither compiled nor hashed: compiling takes about a hundred times their size in memory.
 LARGEST_SOURCE = 8 << 20
-_LARGEST_PYC = 64 << 20
+_CHANGED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
+_LARGEST_FILE = 64 << 20
 
 
 class Base(NamedTuple):
@@ -54,8 +56,7 @@ class Suspect(NamedTuple):
     source: str
     tag: str | None
     optimization: str
-    magic: bytes
-    hash_stamp: bytes
+    header: bytes
     pyc_identity: Identity
     source_identity: Identity
 
@@ -63,6 +64,16 @@ class Suspect(NamedTuple):
     def path(self) -> str:
         """The path of the pyc."""
         return self.folder + "/" + self.name
+
+    @property
+    def magic(self) -> bytes:
+        """The first four bytes of the pyc, which name the interpreter that wrote it."""
+        return self.header[:4]
+
+    @property
+    def hash_stamp(self) -> bytes:
+        """The hash of the source in a hash pyc, empty for a timestamp pyc."""
+        return self.header[8:HEADER_SIZE] if self.header[4] & FLAG_HASH else b""
 
 
 class ReplacedError(Exception):
@@ -90,7 +101,7 @@ def folder_below(base: Base, folder: str) -> Iterator[int]:
                 descriptor = below
         yield descriptor
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE):
+        if error.errno in _CHANGED:
             raise ReplacedError(folder) from error
         raise
     finally:
@@ -98,20 +109,28 @@ def folder_below(base: Base, folder: str) -> Iterator[int]:
 
 
 def read_pyc(suspect: Suspect) -> bytes:
-    """The bytes of the pyc that was judged."""
-    with folder_below(suspect.base, suspect.folder) as folder, _opened(suspect.name, FILE_NO_LINK, folder) as file:
-        if identity(os.fstat(file)) != suspect.pyc_identity:
-            raise ReplacedError(suspect.path)
-        return read_all(file, _LARGEST_PYC)
+    """The bytes of the pyc that was judged; ReplacedError if it is another one by now."""
+    with folder_below(suspect.base, suspect.folder) as folder:
+        return _read_judged(suspect.name, FILE_NO_LINK, folder, suspect.pyc_identity)
 
 
 def read_source(suspect: Suspect) -> bytes:
-    """The bytes of the source that was judged, which stayed the same while it was read."""
-    with _source_folder(suspect) as folder, _opened(os.path.basename(suspect.source), FILE, folder) as file:
+    """The bytes of the source that was judged; ReplacedError if it is another one by now."""
+    with source_folder(suspect) as folder:
+        return read_judged_source(suspect, folder)
+
+
+def read_judged_source(suspect: Suspect, folder: int) -> bytes:
+    """Like read_source, where the descriptor of the source's folder is at hand."""
+    return _read_judged(os.path.basename(suspect.source), FILE, folder, suspect.source_identity)
+
+
+def _read_judged(name: str, flags: int, folder: int, expected: Identity) -> bytes:
+    with _opened(name, flags, folder) as file:
         before = identity(os.fstat(file))
-        data = read_all(file, LARGEST_SOURCE)
-        if not before == identity(os.fstat(file)) == suspect.source_identity:
-            raise ReplacedError(suspect.source)
+        data = read_all(file, _LARGEST_FILE)
+        if not before == identity(os.fstat(file)) == expected:
+            raise ReplacedError(name)
         return data
 
 
@@ -153,31 +172,29 @@ def seal(suspect: Suspect) -> bool:
         return False
     digest = seal_nanoseconds(suspect.name, suspect.pyc_identity, suspect.source_identity)
     sealed = (int(time.time()) - SEAL_OFFSET_SECONDS) * SECOND + digest
-    with contextlib.suppress(OSError, ReplacedError), folder_below(suspect.base, suspect.folder) as folder:
-        with _opened(suspect.name, FILE_NO_LINK, folder) as file:
+    try:
+        with folder_below(suspect.base, suspect.folder) as folder, _opened(suspect.name, FILE_NO_LINK, folder) as file:
             status = os.fstat(file)
-            if identity(status) == suspect.pyc_identity and source_unchanged(suspect):
+            unchanged = identity(status) == suspect.pyc_identity and source_unchanged(suspect)
+            if unchanged:
                 os.utime(file, ns=(status.st_atime_ns, sealed))
-                return True
-    return False
+            return unchanged
+    except (OSError, ReplacedError):
+        return False
 
 
 def source_unchanged(suspect: Suspect) -> bool:
     """Whether the source is still the file that was judged."""
     try:
-        with _source_folder(suspect) as folder:
+        with source_folder(suspect) as folder:
             return identity(os.stat(os.path.basename(suspect.source), dir_fd=folder)) == suspect.source_identity
     except (OSError, ReplacedError):
         return False
 
 
-def is_folder(status: os.stat_result) -> bool:
-    """Whether this is the status of a folder."""
-    return stat.S_ISDIR(status.st_mode)
-
-
 @contextlib.contextmanager
-def _source_folder(suspect: Suspect) -> Iterator[int]:
+def source_folder(suspect: Suspect) -> Iterator[int]:
+    """A descriptor of the folder of the source, reached as far as possible without links."""
     parent = os.path.dirname(suspect.source)
     if suspect.source_base:
         with folder_below(suspect.source_base, parent) as folder:
@@ -189,7 +206,12 @@ def _source_folder(suspect: Suspect) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _opened(name: str, flags: int, folder: int | None) -> Iterator[int]:
-    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        descriptor = os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno in _CHANGED:
+            raise ReplacedError(name) from error
+        raise
     try:
         yield descriptor
     finally:

@@ -46,7 +46,7 @@ def computes_quickly(magic: bytes) -> bool:
 def siphash(rounds: Rounds, key: int, data: bytes) -> bytes:
     """SipHash of O(data) with the 128-bit key (O(key), 0), as CPython uses it for sources."""
     whole = len(data) - len(data) % 8
-    words = struct.unpack("<%dQ" % (whole // 8), data[:whole])
+    words = struct.unpack(f"<{whole // 8}Q", data[:whole])
     last = (len(data) & 255) << 56 | int.from_bytes(data[whole:], "little")
     state = (key ^ 0x736F6D6570736575, 0x646F72616E646F6D, key ^ 0x6C7967656E657261, 0x7465646279746573)
     for word in (*words, last):

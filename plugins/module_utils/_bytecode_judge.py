@@ -12,13 +12,12 @@ import time
 from typing import NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
-    FILE,
     FILE_NO_LINK,
     LARGEST_SOURCE,
     Base,
     ReplacedError,
     Suspect,
-    read_judged,
+    read_judged_source,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash import computes_quickly, source_hash
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
@@ -136,13 +135,22 @@ class Judge:
         newest = 0
         with os.scandir(self._place.descriptor) as entries:
             for entry in entries:
-                if entry.name[-4:] == ".pyc":
-                    seen = self._look_at_entry(entry, only_these)
-                    if seen is not None:
-                        self._judge(seen)
-                        # An interpreter renames its pyc into the folder, so that the folder changes at the same time.
-                        if newest < seen.pyc.st_ctime_ns < seen.pyc.st_mtime_ns + SETTLED_AT_ONCE:
-                            newest = seen.pyc.st_ctime_ns
+                name = entry.name
+                if name[-4:] != ".pyc":
+                    continue
+                owner = owner_of(name, self._place.sources.names)
+                if owner is None or not entry.is_file(follow_symlinks=False):
+                    self._pass_over(entry, owner, only_these)
+                    continue
+                seen = self._look(name, owner)
+                if seen is not None:
+                    self._judge(seen)
+                    # An interpreter renames its pyc into the folder, so that the folder changes at the same time.
+                    if newest < seen.pyc.st_ctime_ns < seen.pyc.st_mtime_ns + SETTLED_AT_ONCE:
+                        newest = seen.pyc.st_ctime_ns
+        self._settle(folder_changed, newest)
+
+    def _settle(self, folder_changed: int, newest: int) -> None:
         for seen in self._calm:
             # Something was moved here after the newest pyc, or this pyc was written again in place.
             if folder_changed > newest + SETTLED_AT_ONCE or seen.pyc.st_mtime_ns > folder_changed:
@@ -156,14 +164,10 @@ class Judge:
         if seen is not None:
             self._judge(seen)
 
-    def _look_at_entry(self, entry: os.DirEntry[str], only_these: bool) -> _Seen | None:
-        owner = owner_of(entry.name, self._place.sources.names)
-        if owner is not None and entry.is_file(follow_symlinks=False):
-            return self._look(entry.name, owner)
+    def _pass_over(self, entry: os.DirEntry[str], owner: Owner | None, only_these: bool) -> None:
         if owner is not None or not only_these:
             self._found.examined += 1
             self._leave(entry.name, "orphan" if owner is None else "link" if entry.is_symlink() else "special")
-        return None
 
     def _look(self, name: str, owner: Owner) -> _Seen | None:
         """Read what is needed to judge a pyc; None where there is nothing to judge, which is noted."""
@@ -196,6 +200,7 @@ class Judge:
         self._found.left.append(Left(self._place.folder + "/" + name, reason))
 
     def _judge(self, seen: _Seen) -> None:
+        # The common case first: an ordinary header, and times that leave no doubt.
         if seen.header == plain_header(seen.owner[1], seen.source) and self._times_prove(seen):
             self._calm.append(seen)
             return
@@ -203,7 +208,7 @@ class Judge:
         if header is None:
             self._leave(seen.name, "unusable_header")
         elif header.flags & FLAG_HASH:
-            self._judge_hash(self._suspect(seen), header.stamp)
+            self._judge_hash(self._suspect(seen))
         else:
             self._judge_stamp(seen, header.stamp)
 
@@ -225,16 +230,16 @@ class Judge:
         else:
             self._found.doubtful.append(self._suspect(seen))
 
-    def _judge_hash(self, suspect: Suspect, stamp: bytes) -> None:
+    def _judge_hash(self, suspect: Suspect) -> None:
         if suspect.source_identity[2] > LARGEST_SOURCE or not computes_quickly(suspect.magic):
-            self._found.doubtful.append(suspect._replace(hash_stamp=stamp))
+            self._found.doubtful.append(suspect)
             return
         try:
-            source = read_judged(os.path.basename(suspect.source), FILE, self._place.sources.descriptor, suspect)
+            source = read_judged_source(suspect, self._place.sources.descriptor)
         except (OSError, ReplacedError):
-            self._found.doubtful.append(suspect._replace(hash_stamp=stamp))
+            self._found.doubtful.append(suspect)
             return
-        if source_hash(suspect.magic, source) == stamp:
+        if source_hash(suspect.magic, source) == suspect.hash_stamp:
             self._found.fresh += 1
         else:
             self._found.stale.append((suspect, "hash_differs"))
@@ -248,8 +253,7 @@ class Judge:
             source=self._place.sources.folder + "/" + seen.owner[0],
             tag=seen.owner[1],
             optimization=seen.owner[2],
-            magic=seen.header[:4],
-            hash_stamp=b"",
+            header=seen.header,
             pyc_identity=identity(seen.pyc),
             source_identity=identity(seen.source),
         )

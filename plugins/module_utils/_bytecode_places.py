@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_scan import CACHE
 
@@ -46,21 +46,19 @@ def check_paths(paths: list[str]) -> Targets:
 
 def _is_folder(path: str) -> bool:
     if not os.path.isabs(path):
-        raise PathError("path %r is not absolute: write it from the root of the file system" % path)
+        raise PathError(f"path {path!r} is not absolute: write it from the root of the file system")
     try:
         status = os.stat(path)
     except OSError as error:
-        raise PathError("path %s: %s. Look at it with: ls -ld %s" % (path, error.strerror, path)) from error
+        raise PathError(f"path {path}: {error.strerror}. Look at it with: ls -ld {path}") from error
     if stat.S_ISDIR(status.st_mode):
         if os.path.realpath(path) == "/":
-            raise PathError("path %s is the whole file system: name an environment, a package or a source" % path)
+            raise PathError(f"path {path} is the whole file system: name an environment, a package or a source")
         if os.path.basename(path) == CACHE:
-            raise PathError(
-                "path %s is a cache: name its parent %s, where the sources are" % (path, path[: -len(CACHE) - 1])
-            )
+            raise PathError(f"path {path} is a cache: name {os.path.dirname(path)}, where the sources are")
         return True
     if not stat.S_ISREG(status.st_mode) or not path.endswith(".py"):
-        raise PathError("path %s is neither a folder nor a Python source (*.py)" % path)
+        raise PathError(f"path {path} is neither a folder nor a Python source (*.py)")
     return False
 
 
@@ -75,18 +73,35 @@ def _walks_to(root: str, path: str) -> bool:
     return inside and CACHE not in path[len(root) :].split("/")
 
 
-def interpreters_of(paths: list[str]) -> Iterator[str]:
-    """The interpreters of the environments in which the paths lie: the nearest C(bin/python) upwards from each."""
-    for path in paths:
-        folder = path
-        while True:
-            for name in ("python", "python3"):
-                python = os.path.join(folder, "bin", name)
-                if os.access(python, os.X_OK):
-                    yield python
-                    break
-            else:
-                if folder != "/":
-                    folder = os.path.dirname(folder)
-                    continue
-            break
+def check_pythons(pythons: list[str]) -> None:
+    """Raise PathError for an interpreter that was named and cannot be started."""
+    for python in pythons:
+        if not os.path.isabs(python) or not os.path.isfile(python) or not os.access(python, os.X_OK):
+            raise PathError(f"python {python!r} is not an executable on this node; look with: ls -l {python}")
+
+
+def check_prefix(prefix: str) -> list[str]:
+    """The C(pycache_prefix) tree that was named, or nothing if it is empty or no interpreter has made it yet."""
+    if not prefix:
+        return []
+    if not os.path.isabs(prefix) or os.path.realpath(prefix) == "/":
+        raise PathError(f"pycache_prefix {prefix!r} must be an absolute path to a folder of its own")
+    if os.path.exists(prefix) and not os.path.isdir(prefix):
+        raise PathError(f"pycache_prefix {prefix} is not a folder")
+    return [os.path.normpath(prefix)] if os.path.isdir(prefix) else []
+
+
+def interpreters_of(places: Iterable[str]) -> Iterator[str]:
+    """The interpreters of the environments in which folders lie: the nearest C(bin/python) upwards from each."""
+    for place in places:
+        candidates = (os.path.join(folder, "bin", name) for folder in _upwards(place) for name in ("python", "python3"))
+        nearest = next((python for python in candidates if os.access(python, os.X_OK)), None)
+        if nearest:
+            yield nearest
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    yield folder
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        yield folder

@@ -76,7 +76,7 @@ class Worker:
             self._process.stdin.flush()
         except OSError as error:
             self.stop()
-            raise WorkerError("%s died" % self.python) from error
+            raise WorkerError(f"{self.python} died") from error
         return self._line(_ANSWER_MAY_TAKE + _ANSWER_MAY_TAKE_PER_BYTE * len(source))
 
     def stop(self) -> None:
@@ -97,7 +97,7 @@ class Worker:
                 cwd="/",
             )
         except OSError as error:
-            raise WorkerError("%s: %s" % (self.python, error.strerror)) from error
+            raise WorkerError(f"{self.python}: {error.strerror}") from error
         return self._line(_STARTING_MAY_TAKE)
 
     def _line(self, seconds: float) -> str:
@@ -107,7 +107,7 @@ class Worker:
             if line.endswith(b"\n"):
                 return line.decode("ascii", "replace").strip()
         self.stop()
-        raise WorkerError("%s died" % self.python)
+        raise WorkerError(f"{self.python} died")
 
 
 def worker_command(python: str) -> list[str]:
@@ -123,42 +123,59 @@ def worker_command(python: str) -> list[str]:
 
 
 class Interpreters:
-    """The interpreters that may prove, started in turn until one with the magic number in question is found."""
+    """The interpreters that may prove, in order of preference; each is started when it is first needed."""
 
     def __init__(self, pythons: Iterable[str]) -> None:
-        self._untried = list(dict.fromkeys(pythons))
-        self._by_number: dict[int, Worker] = {}
+        self._pythons = list(dict.fromkeys(pythons))
+        self._workers: dict[str, Worker | None] = {}
         self.unusable: list[str] = []
 
-    def find(self, number: int) -> Worker | None:
+    def find(self, number: int, preferred: str | None = None) -> Worker | None:
         """An interpreter with this magic number, or None."""
-        while number not in self._by_number and self._untried:
-            python = self._untried.pop(0)
-            try:
-                worker = Worker(python)
-            except (OSError, ValueError, WorkerError):
-                self.unusable.append(python)
-                continue
-            if worker.number in self._by_number:
-                worker.stop()
-            else:
-                self._by_number[worker.number] = worker
-        return self._by_number.get(number)
+        for python in [preferred, *self._pythons] if preferred else self._pythons:
+            worker = self._worker(python)
+            if worker is not None and worker.number == number:
+                return worker
+        return None
+
+    def at_home(self, source: str) -> str | None:
+        """The interpreter of the environment in which a source lies."""
+        homes = [python for python in self._pythons if source.startswith(_environment(python) + "/")]
+        return max(homes, key=lambda python: len(_environment(python)), default=None)
 
     def stop(self) -> None:
         """End all interpreters."""
-        for worker in self._by_number.values():
-            worker.stop()
-        self._by_number.clear()
+        for worker in self._workers.values():
+            if worker is not None:
+                worker.stop()
+
+    def _worker(self, python: str) -> Worker | None:
+        if python not in self._workers:
+            try:
+                self._workers[python] = Worker(python)
+            except (OSError, ValueError, WorkerError) as error:
+                self._workers[python] = None
+                self.unusable.append(str(error))
+        return self._workers[python]
+
+
+def _environment(python: str) -> str:
+    """The folder above the C(bin) that holds an interpreter."""
+    return os.path.dirname(os.path.dirname(python))
 
 
 def prove(suspects: Iterable[Suspect], interpreters: Interpreters) -> Iterator[Verdict]:
-    """The verdict on every suspect, in no particular order."""
-    groups: dict[int, list[Suspect]] = {}
+    """The verdict on every suspect, in no particular order.
+
+    Each is proved by the interpreter of its own environment if that has the right magic number: patch releases with
+    the same number may compile a few files differently.
+    """
+    groups: dict[tuple[int, str | None], list[Suspect]] = {}
     for suspect in suspects:
-        groups.setdefault(suspect.magic[0] | suspect.magic[1] << 8, []).append(suspect)
-    for number, group in groups.items():
-        worker = interpreters.find(number)
+        number = int.from_bytes(suspect.magic[:2], "little")
+        groups.setdefault((number, interpreters.at_home(suspect.source)), []).append(suspect)
+    for (number, preferred), group in groups.items():
+        worker = interpreters.find(number, preferred)
         if worker is None:
             yield from (_without_interpreter(suspect, number) for suspect in group)
         else:
@@ -199,12 +216,12 @@ def judge(suspect: Suspect, worker: Worker) -> Verdict:
             answer = SAME if answer == suspect.hash_stamp.hex() else "hash_differs"
         else:
             answer = worker.ask("prove", _LEVELS[suspect.optimization], source, read_pyc(suspect)[HEADER_SIZE:])
-    except (ReplacedError, FileNotFoundError):
+    except ReplacedError:
         return Verdict(suspect, REPLACED)
     except WorkerError as error:
         return Verdict(suspect, UNPROVED, str(error))
     except OSError as error:
-        return Verdict(suspect, UNPROVED, "the source or the pyc cannot be read: %s" % error.strerror)
+        return Verdict(suspect, UNPROVED, f"the source or the pyc cannot be read: {error.strerror}")
     if not source_unchanged(suspect):
         return Verdict(suspect, REPLACED)
     result, _, why = answer.partition(" ")
@@ -214,7 +231,7 @@ def judge(suspect: Suspect, worker: Worker) -> Verdict:
 def unprovable(suspect: Suspect, tag: str) -> str:
     """Why no interpreter can compile this source into this pyc; empty if one can."""
     if suspect.source_identity[2] > LARGEST_SOURCE:
-        return "the source is larger than %d MiB" % (LARGEST_SOURCE >> 20)
+        return f"the source is larger than {LARGEST_SOURCE >> 20} MiB"
     if not suspect.hash_stamp and (suspect.tag not in (None, tag) or suspect.optimization not in _LEVELS):
         return "an import hook compiled it"
     return ""
@@ -222,11 +239,11 @@ def unprovable(suspect: Suspect, tag: str) -> str:
 
 def _without_interpreter(suspect: Suspect, number: int) -> Verdict:
     if not suspect.hash_stamp or suspect.source_identity[2] > LARGEST_SOURCE:
-        return Verdict(suspect, UNPROVED, "no interpreter with magic number %d" % number)
+        return Verdict(suspect, UNPROVED, f"no interpreter with magic number {number}")
     try:
         same = source_hash(suspect.magic, read_source(suspect)) == suspect.hash_stamp
-    except (ReplacedError, FileNotFoundError):
+    except ReplacedError:
         return Verdict(suspect, REPLACED)
     except OSError as error:
-        return Verdict(suspect, UNPROVED, "the source cannot be read: %s" % error.strerror)
+        return Verdict(suspect, UNPROVED, f"the source cannot be read: {error.strerror}")
     return Verdict(suspect, SAME if same else "hash_differs")

@@ -1,432 +1,253 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Walks a tree, or looks at one source, and judges every pyc as far as headers and times can tell.
+"""Finds the bytecode beside the sources of a tree, or beside one source, and has it judged.
 
-Three places hold the bytecode of C(m.py): C(__pycache__) beside it (one file for every interpreter and optimization
-level), the same names below a C(pycache_prefix), and C(m.pyc) beside it, which Python uses only once C(m.py) is gone.
+Beside C(m.py) it is in C(__pycache__), one file for every interpreter and optimization level, or it is C(m.pyc), which
+Python uses only once C(m.py) is gone. Bytecode that lives apart from its sources is found by _bytecode_prefix.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
-import stat
-import time
-from typing import AbstractSet, NamedTuple
+from typing import AbstractSet, Callable, NamedTuple, Tuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
-    FILE,
-    FILE_NO_LINK,
-    FOLDER,
     FOLDER_NO_LINK,
-    LARGEST_SOURCE,
     Base,
+    ReplacedError,
     Suspect,
+    folder_below,
     open_base,
-    read_all,
+    source_folder,
 )
-from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash import computes_quickly, source_hash
-from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
-    FLAG_HASH,
-    HEADER_SIZE,
-    SETTLED_AT_ONCE,
-    Header,
-    compiled_after_last_change,
-    identity,
-    is_sealed,
-    parse_header,
-    split_hooked_name,
-    split_name,
-    stamp_matches,
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judge import (
+    Findings,
+    Judge,
+    Left,
+    Place,
+    Sources,
 )
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import share_out
 
 CACHE = "__pycache__"
-DEEPEST = 400  # levels below the given folder; each one holds a file descriptor
-_GONE = (errno.ENOENT, errno.ESTALE)
-_NOT_A_FOLDER_NOW = (errno.ELOOP, errno.ENOTDIR)
+_ALL_LEVELS = "012"  # nothing says at which level a pyc outside __pycache__ was compiled
+_DEEPEST = 400  # levels below the given folder; each one holds a file descriptor
+_FOLDERS_WORTH_SHARING = 256
+NO_FOLDER_NOW = (errno.ELOOP, errno.ENOTDIR)
+
+FileId = Tuple[int, int]  # device and inode
 
 
-class Left(NamedTuple):
-    """Something that was looked at and not touched."""
-
-    path: str
-    reason: str
-
-
-class Findings:
-    """What a scan saw. Every pyc counts once: as fresh, stale, doubtful or left."""
-
-    def __init__(self) -> None:
-        self.examined = 0
-        self.fresh = 0
-        self.stale: list[tuple[Suspect, str]] = []
-        self.doubtful: list[Suspect] = []
-        self.left: list[Left] = []
-        self.errors: list[str] = []
-        self.environments: list[str] = []
-
-
-class Sources:
-    """The sources of one folder, which of them are links, and their status once it was asked for."""
-
-    def __init__(self, base: Base | None, folder: str, descriptor: int) -> None:
-        self.base = base
-        self.folder = folder
-        self.descriptor = descriptor
-        self.names: set[str] = set()
-        self.links: set[str] = set()
-        self._status: dict[str, os.stat_result | None] = {}
-
-    def status(self, name: str) -> os.stat_result | None:
-        """The status of a source as the interpreter sees it, through a link; None if it is not a regular file."""
-        if name not in self._status:
-            try:
-                found = os.stat(name, dir_fd=self.descriptor)
-            except OSError as error:
-                if error.errno not in (*_GONE, errno.ELOOP):
-                    raise
-                self._status[name] = None
-            else:
-                self._status[name] = found if stat.S_ISREG(found.st_mode) else None
-        return self._status[name]
-
-
-class Place(NamedTuple):
-    """A folder that holds pycs, and the sources that they belong to."""
+class _Tree(NamedTuple):
+    """A tree that is being searched; O(skip) are folders that are searched in another way."""
 
     base: Base
-    folder: str
-    descriptor: int
-    sources: Sources
-    tagged: bool
-    times_are_proof: bool
+    skip: AbstractSet[FileId]
+    mounts: AbstractSet[str]
 
 
-class Scan:
-    """Judges what it is pointed at and collects the findings."""
+def scan_tree(path: str, skip: AbstractSet[FileId], found: Findings) -> None:
+    """Judge all bytecode beside the sources below a folder. Links to folders are not followed.
 
-    def __init__(
-        self, skip: AbstractSet[tuple[int, int]] = frozenset(), mounts: AbstractSet[str] = frozenset()
-    ) -> None:
-        self.found = Findings()
-        self.now = time.time_ns()
-        self._skip = skip
-        self._mounts = mounts
-        self._cache_statuses: list[tuple[Suspect, os.stat_result]] = []
+    Large trees are shared out among processes.
+    """
+    descriptor, base = open_base(path)
+    os.close(descriptor)
+    tree = _Tree(base, skip, mounts_below(path))
+    level = [base.path.rstrip("/")]
+    while level and len(level) < _FOLDERS_WORTH_SHARING:
+        level = [folder for parent in level for folder in _scan_folder_at(tree, parent, found)]
+    for part in share_out(level, functools.partial(_scan_below, tree), _processes()):
+        found.add(part)
 
-    def tree(self, path: str) -> None:
-        """Judge all bytecode beside the sources below a folder. Links to folders are not followed."""
-        descriptor, base = open_base(path)
-        pending = [(descriptor, base.path.rstrip("/"), self._entries(base, base.path.rstrip("/"), descriptor))]
-        while pending:
-            descriptor, folder, below = pending[-1]
-            if not below:
+
+def scan_source(path: str, found: Findings) -> None:
+    """Judge the bytecode beside one source."""
+    folder, name = os.path.split(path)
+    descriptor, base = open_base(folder)
+    try:
+        tree = _Tree(base, frozenset(), mounts_below(folder))
+        sources = Sources(base, folder.rstrip("/"), descriptor)
+        _add_source(tree, sources, name, os.path.islink(path))
+        with os.scandir(descriptor) as entries:
+            beside = [_obstacle(entry) for entry in entries if entry.name == name + "c"]
+        for obstacle in beside:
+            _judge_beside(base, sources, name + "c", obstacle, found)
+        _judge_cache(tree, sources, found, only_these=True)
+    finally:
+        os.close(descriptor)
+
+
+def scan_again(suspect: Suspect, found: Findings) -> None:
+    """Judge a pyc that was replaced since it was judged, or find that it is gone."""
+    owner = (os.path.basename(suspect.source), suspect.tag, suspect.optimization)
+    try:
+        with folder_below(suspect.base, suspect.folder) as folder, source_folder(suspect) as below:
+            sources = Sources(suspect.source_base, os.path.dirname(suspect.source), below)
+            Judge(Place(suspect.base, suspect.folder, folder, sources, False), found).one(suspect.name, owner)
+    except ReplacedError:
+        return
+    except OSError as error:
+        found.failed(suspect.path, error)
+
+
+def _processes() -> int:
+    """A few processes even on few processors: most of their time they wait for the disk."""
+    return max(4, min(8, len(os.sched_getaffinity(0))))
+
+
+def _scan_folder_at(tree: _Tree, folder: str, found: Findings) -> list[str]:
+    """Judge one folder, given by its path; returns the paths of the folders in it."""
+    try:
+        with folder_below(tree.base, folder) as descriptor:
+            return [folder + "/" + name for name in _scan_folder(tree, folder, descriptor, found)]
+    except ReplacedError:
+        return []
+    except OSError as error:
+        found.failed(folder, error)
+        return []
+
+
+def _scan_below(tree: _Tree, top: str) -> Findings:
+    """Judge a folder and everything below it."""
+    found = Findings()
+    try:
+        with folder_below(tree.base, top) as descriptor:
+            descend(top, descriptor, functools.partial(_scan_folder, tree, found=found), found)
+    except ReplacedError:
+        pass
+    except OSError as error:
+        found.failed(top, error)
+    return found
+
+
+def descend(top: str, descriptor: int, visit: Callable[[str, int], list[str]], found: Findings) -> None:
+    """Visit a folder and all below it, depth first, so that only the folders on the way down are open.
+
+    O(visit) gets path and descriptor of a folder and returns the names of those folders in it that are to be visited.
+    """
+    way = [(descriptor, top, visit(top, descriptor))]
+    while way:
+        descriptor, folder, below = way[-1]
+        if not below:
+            way.pop()
+            if way:
                 os.close(descriptor)
-                pending.pop()
-                continue
-            name = below.pop()
-            child = folder + "/" + name
-            if len(pending) >= DEEPEST:
-                self.found.left.append(Left(child, "too_deep"))
-                continue
-            opened = self._open_folder(name, descriptor, child)
-            if opened is not None:
-                pending.append((opened, child, self._entries(base, child, opened)))
+            continue
+        child = folder + "/" + below[-1]
+        opened = open_folder(below.pop(), descriptor, child, found)
+        if opened is not None and len(way) < _DEEPEST:
+            way.append((opened, child, visit(child, opened)))
+        elif opened is not None:
+            os.close(opened)
+            found.left.append(Left(child, "too_deep"))
 
-    def source(self, path: str) -> None:
-        """Judge the bytecode beside one source."""
-        folder, name = os.path.split(path)
-        descriptor, base = open_base(folder)
-        try:
-            sources = Sources(base, folder, descriptor)
-            self._add_source(sources, name, os.path.islink(path))
-            if os.path.lexists(path + "c"):
-                self._legacy(base, sources, [name + "c"])
-            self._cache(base, sources, only_these=True)
-        finally:
-            os.close(descriptor)
 
-    def _add_source(self, sources: Sources, name: str, is_link: bool) -> None:
-        sources.names.add(name)
-        if is_link or sources.folder + "/" + name in self._mounts:
-            sources.links.add(name)
+def open_folder(name: str, parent: int, path: str, found: Findings) -> int | None:
+    """Open a folder that is no link; None if that is impossible, which is noted."""
+    try:
+        return os.open(name, FOLDER_NO_LINK, dir_fd=parent)
+    except OSError as error:
+        if error.errno in NO_FOLDER_NOW:
+            found.left.append(Left(path, "link"))
+        else:
+            found.failed(path, error)
+        return None
 
-    def _open_folder(self, name: str, parent: int, path: str) -> int | None:
-        try:
-            return os.open(name, FOLDER_NO_LINK, dir_fd=parent)
-        except OSError as error:
-            if error.errno in _NOT_A_FOLDER_NOW:
-                self.found.left.append(Left(path, "link"))
-            else:
-                self._failed(path, error)
-            return None
 
-    def _failed(self, path: str, error: OSError) -> None:
-        """Note what could not be looked at; what has vanished meanwhile needs no judgement."""
-        if error.errno not in _GONE:
-            self.found.errors.append("%s: %s" % (path, error.strerror))
-
-    def _entries(self, base: Base, folder: str, descriptor: int) -> list[str]:
-        """Judge the bytecode of the sources in one folder; returns the names of the folders in it."""
-        sources = Sources(base, folder, descriptor)
-        folders: list[str] = []
-        legacy: list[str] = []
-        has_cache = False
-        try:
-            with os.scandir(descriptor) as entries:
-                for entry in entries:
-                    name = entry.name
-                    if name[-3:] == ".py":
-                        self._add_source(sources, name, entry.is_symlink())
-                    elif name[-4:] == ".pyc":
-                        legacy.append(name)
-                    elif entry.is_dir(follow_symlinks=False):
-                        if name == CACHE:
-                            has_cache = True
-                        else:
-                            folders.append(name)
-                    elif name == "pyvenv.cfg":
-                        self.found.environments.append(folder)
-                    elif entry.is_symlink():
-                        self._link(base, folder, name)
-        except OSError as error:
-            self._failed(folder, error)
-        if has_cache:
-            self._cache(base, sources)
-        if legacy:
-            self._legacy(base, sources, legacy)
-        return [name for name in folders if not self._skip or not self._is_skipped(name, descriptor)]
-
-    def _is_skipped(self, name: str, descriptor: int) -> bool:
-        try:
-            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) in self._skip
-
-    def _link(self, base: Base, folder: str, name: str) -> None:
-        """Name links to folders where they hide bytecode from this scan: out of the tree, or for a cache."""
-        path = folder + "/" + name
-        if not os.path.isdir(path):
-            return
-        target = os.path.realpath(path)
-        root = os.path.realpath(base.path)
-        if name == CACHE or not (target + "/").startswith(root + "/"):
-            self.found.left.append(Left(path, "link"))
-
-    def _cache(self, base: Base, sources: Sources, only_these: bool = False) -> None:
-        path = sources.folder + "/" + CACHE
-        descriptor = self._open_folder(CACHE, sources.descriptor, path)
-        if descriptor is None:
-            return
-        try:
-            place = Place(base, path, descriptor, sources, True, path not in self._mounts)
-            self.pycs(place, only_these)
-        except OSError as error:
-            self._failed(path, error)
-        finally:
-            os.close(descriptor)
-
-    def _legacy(self, base: Base, sources: Sources, names: list[str]) -> None:
-        place = Place(base, sources.folder, sources.descriptor, sources, False, False)
-        for name in names:
-            if name[:-1] in sources.names:
-                self._pyc(place, name, name[:-1], None, "012")
-            else:
-                self.found.examined += 1
-                self.found.left.append(Left(sources.folder + "/" + name, "sourceless"))
-
-    def pycs(self, place: Place, only_these: bool = False) -> None:
-        """Judge the tagged pycs in one folder; with O(only_these) those of the given sources only."""
-        folder_changed = os.fstat(place.descriptor).st_ctime_ns
-        self._cache_statuses = []
-        newest = 0
-        with os.scandir(place.descriptor) as entries:
+def _scan_folder(tree: _Tree, folder: str, descriptor: int, found: Findings) -> list[str]:
+    """Judge the bytecode of the sources in one folder; returns the names of the folders in it."""
+    sources = Sources(tree.base, folder, descriptor)
+    folders: list[str] = []
+    beside: list[tuple[str, str]] = []
+    try:
+        with os.scandir(descriptor) as entries:
             for entry in entries:
                 name = entry.name
-                if name[-4:] != ".pyc":
-                    continue
-                stem, tag, optimization = split_name(name)
-                source = stem + ".py"
-                if source not in place.sources.names:
-                    hooked = split_hooked_name(name)
-                    source = hooked.stem + ".py" if hooked else source
-                    if source not in place.sources.names:
-                        if not only_these:
-                            self.found.examined += 1
-                            self.found.left.append(Left(place.folder + "/" + name, "orphan"))
-                        continue
-                    if hooked:
-                        _, tag, optimization = hooked
-                if entry.is_file(follow_symlinks=False):
-                    newest = max(newest, self._pyc(place, name, source, tag, optimization))
-                else:
-                    self.found.examined += 1
-                    reason = "link" if entry.is_symlink() else "special"
-                    self.found.left.append(Left(place.folder + "/" + name, reason))
-        self._settle(folder_changed, newest)
-
-    def _settle(self, folder_changed: int, newest: int) -> None:
-        """Trust times only where nothing happened to the folder after its newest pyc, or to a pyc after that."""
-        for suspect, status in self._cache_statuses:
-            if folder_changed <= newest + SETTLED_AT_ONCE and status.st_mtime_ns <= folder_changed:
-                self.found.fresh += 1
-            else:
-                self.found.doubtful.append(suspect)
-
-    def _pyc(self, place: Place, name: str, source_name: str, tag: str | None, optimization: str) -> int:
-        """Judge one pyc; returns its ctime if an interpreter wrote it and it was left alone since, else 0."""
-        self.found.examined += 1
-        path = place.folder + "/" + name
-        try:
-            file = os.open(name, FILE_NO_LINK, dir_fd=place.descriptor)
-            try:
-                pyc = os.fstat(file)
-                data = os.read(file, HEADER_SIZE) if stat.S_ISREG(pyc.st_mode) else None
-            finally:
-                os.close(file)
-            source = place.sources.status(source_name)
-        except OSError as error:
-            self._pyc_failed(path, error)
-            return 0
-        if data is None:
-            self.found.left.append(Left(path, "special"))
-            return 0
-        if source is None:
-            self.found.left.append(Left(path, "orphan"))
-            return 0
-        header = parse_header(data, tag)
-        if header is None:
-            self.found.left.append(Left(path, "unusable_header"))
-            return 0
-        suspect = Suspect(
-            place.base,
-            place.sources.base,
-            place.folder,
-            name,
-            place.sources.folder + "/" + source_name,
-            tag,
-            optimization,
-            header.magic,
-            header.stamp if header.flags & FLAG_HASH else b"",
-            identity(pyc),
-            identity(source),
-        )
-        if header.flags & FLAG_HASH:
-            self._hash_pyc(suspect, place.sources.descriptor, source_name)
-        else:
-            self._timestamp_pyc(place, suspect, header, pyc, source)
-        untouched = 0 <= pyc.st_ctime_ns - pyc.st_mtime_ns < SETTLED_AT_ONCE
-        return pyc.st_ctime_ns if untouched else 0
-
-    def _pyc_failed(self, path: str, error: OSError) -> None:
-        if error.errno == errno.ELOOP:
-            self.found.left.append(Left(path, "link"))
-        elif error.errno in (errno.ENXIO, errno.ENODEV):
-            self.found.left.append(Left(path, "special"))
-        else:
-            if error.errno in _GONE:
-                self.found.examined -= 1
-            self._failed(path, error)
-
-    def _hash_pyc(self, suspect: Suspect, folder: int, source_name: str) -> None:
-        if suspect.source_identity[2] > LARGEST_SOURCE or not computes_quickly(suspect.magic):
-            self.found.doubtful.append(suspect)
-            return
-        try:
-            file = os.open(source_name, FILE, dir_fd=folder)
-        except OSError:
-            self.found.doubtful.append(suspect)
-            return
-        try:
-            source = read_all(file, LARGEST_SOURCE)
-        finally:
-            os.close(file)
-        if source_hash(suspect.magic, source) == suspect.hash_stamp:
-            self.found.fresh += 1
-        else:
-            self.found.stale.append((suspect, "hash_differs"))
-
-    def _timestamp_pyc(
-        self, place: Place, suspect: Suspect, header: Header, pyc: os.stat_result, source: os.stat_result
-    ) -> None:
-        same_mtime, same_size = stamp_matches(header.stamp, source)
-        if not same_size:
-            self.found.stale.append((suspect, "size_differs"))
-        elif (
-            same_mtime
-            and place.times_are_proof
-            and os.path.basename(suspect.source) not in place.sources.links
-            and compiled_after_last_change(pyc, source, self.now)
-        ):
-            self._cache_statuses.append((suspect, pyc))
-        elif is_sealed(suspect.name, pyc, source):
-            self.found.fresh += 1
-        else:
-            self.found.doubtful.append(suspect)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                elif name[-3:] == ".py":
+                    _add_source(tree, sources, name, entry.is_symlink())
+                elif name[-4:] == ".pyc":
+                    beside.append((name, _obstacle(entry)))
+                elif name == "pyvenv.cfg":
+                    found.environments.append(folder)
+                elif entry.is_symlink():
+                    _note_link(tree.base, folder + "/" + name, found)
+    except OSError as error:
+        found.failed(folder, error)
+    if CACHE in folders:
+        folders.remove(CACHE)
+        _judge_cache(tree, sources, found)
+    for name, obstacle in beside:
+        _judge_beside(tree.base, sources, name, obstacle, found)
+    return [name for name in folders if not _is_skipped(tree, name, descriptor)] if tree.skip else folders
 
 
-def scan_prefix(scan: Scan, prefix: str, roots: list[str], files: dict[str, set[str]]) -> None:
-    """Judge the pycs below a C(pycache_prefix) whose sources lie below one of O(roots) or are named in O(files).
-
-    The interpreter builds the path of such a pyc from the path through which it found the source, so the same source
-    may appear under several names; each is resolved here. O(roots) and the keys of O(files) are real paths; the values
-    are the names of sources.
-    """
-    descriptor, base = open_base(prefix)
-    top = base.path.rstrip("/")
-    pending = [(descriptor, top)]
-    while pending:
-        descriptor, folder = pending.pop()
-        try:
-            _prefix_folder(scan, base, folder, descriptor, roots, files)
-            with os.scandir(descriptor) as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-            for name in names:
-                child = folder + "/" + name
-                opened = scan._open_folder(name, descriptor, child)
-                if opened is not None:
-                    pending.append((opened, child))
-        except OSError as error:
-            scan._failed(folder, error)
-        finally:
-            os.close(descriptor)
+def _obstacle(entry: os.DirEntry[str]) -> str:
+    """Why a file can't be judged by what it is; empty for a regular file."""
+    return "" if entry.is_file(follow_symlinks=False) else "link" if entry.is_symlink() else "special"
 
 
-def _prefix_folder(
-    scan: Scan, base: Base, folder: str, descriptor: int, roots: list[str], files: dict[str, set[str]]
-) -> None:
-    source_folder = folder[len(base.path.rstrip("/")) :] or "/"
-    real = os.path.realpath(source_folder)
-    inside = any((real + "/").startswith(root.rstrip("/") + "/") for root in roots)
-    if not inside and real not in files:
+def _add_source(tree: _Tree, sources: Sources, name: str, is_link: bool) -> None:
+    sources.names.add(name)
+    if is_link or (tree.mounts and sources.folder + "/" + name in tree.mounts):
+        sources.elsewhere.add(name)
+
+
+def _is_skipped(tree: _Tree, name: str, descriptor: int) -> bool:
+    try:
+        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) in tree.skip
+
+
+def _note_link(base: Base, path: str, found: Findings) -> None:
+    """Name a link to a folder that hides bytecode from this search: a cache, or one that leaves the tree."""
+    if os.path.isdir(path):
+        inside = (os.path.realpath(path) + "/").startswith(os.path.realpath(base.path).rstrip("/") + "/")
+        if not inside or os.path.basename(path) == CACHE:
+            found.left.append(Left(path, "link"))
+
+
+def _judge_cache(tree: _Tree, sources: Sources, found: Findings, only_these: bool = False) -> None:
+    path = sources.folder + "/" + CACHE
+    descriptor = open_folder(CACHE, sources.descriptor, path, found)
+    if descriptor is None:
         return
     try:
-        opened = os.open(source_folder, FOLDER)
+        Judge(Place(tree.base, path, descriptor, sources, path not in tree.mounts), found).cache(only_these)
     except OSError as error:
-        if error.errno not in (*_GONE, *_NOT_A_FOLDER_NOW):
-            raise
-        opened = None
-    try:
-        sources = Sources(None, source_folder, opened if opened is not None else -1)
-        if opened is not None:
-            sources.names = {name for name in os.listdir(opened) if name[-3:] == ".py"}
-            if not inside:
-                sources.names &= files[real]
-        scan.pycs(Place(base, folder, descriptor, sources, True, False), only_these=not inside)
+        found.failed(path, error)
     finally:
-        if opened is not None:
-            os.close(opened)
+        os.close(descriptor)
 
 
-def mounts() -> set[str]:
-    """The mount points of this machine. A file that is mounted over a source keeps the ctime of its own past."""
+def _judge_beside(base: Base, sources: Sources, name: str, obstacle: str, found: Findings) -> None:
+    """Judge a pyc outside C(__pycache__). Without a source it is the module itself."""
+    if not obstacle and name[:-1] in sources.names:
+        place = Place(base, sources.folder, sources.descriptor, sources, False)
+        Judge(place, found).one(name, (name[:-1], None, _ALL_LEVELS))
+    else:
+        found.examined += 1
+        found.left.append(Left(sources.folder + "/" + name, obstacle or "sourceless"))
+
+
+def mounts_below(path: str) -> set[str]:
+    """The mount points at or below a folder, spelled as a search from O(path) spells them.
+
+    A file that is mounted over a source has the ctime of its own past, so times prove nothing about it.
+    """
+    real = os.path.realpath(path)
     try:
         with open("/proc/self/mountinfo", "rb") as file:
-            lines = file.read().splitlines()
+            points = [line.split(b" ")[4] for line in file]
     except OSError:
         return set()
-    fields = (line.split(b" ")[4] for line in lines)
-    return {os.fsdecode(re.sub(rb"\\(\d{3})", lambda code: bytes([int(code[1], 8)]), field)) for field in fields}
+    plain = (os.fsdecode(re.sub(rb"\\(\d{3})", lambda code: bytes([int(code[1], 8)]), point)) for point in points)
+    return {path + point[len(real) :] for point in plain if point.startswith(real + "/")}

@@ -45,7 +45,7 @@ _MEMORY_LIMIT = 4 << 30
 
 
 def constant_key(value: Any) -> Any:
-    """A key that is equal exactly for equal constants: 1, 1.0 and True differ, 0j and -0j too, and nan equals itself."""
+    """A key that is equal exactly for equal constants: 1, 1.0 and True differ, 0j and -0j too; nan equals itself."""
     kind = type(value)
     if kind is tuple:
         return (kind, tuple(constant_key(item) for item in value))
@@ -72,7 +72,7 @@ def same_positions(old: Any, new: Any) -> bool:
 
 
 def same_code(old: CodeType, new: CodeType) -> bool:
-    """Compare all that runs or is shown, recursively. Only C(co_filename) is free: installers bake temporary paths in."""
+    """Compare all that runs or is shown, recursively, but C(co_filename): installers bake temporary paths in."""
     pending = [(old, new)]
     while pending:
         one, other = pending.pop()
@@ -92,22 +92,22 @@ def prove(optimizations: str, source: bytes, payload: bytes) -> str:
     """Whether O(payload) is the code of O(source) at one of the optimization levels (digits)."""
     try:
         old = marshal.loads(payload)
+        if not isinstance(old, CodeType):
+            return "broken"
     except MemoryError:
-        return "unproved out of memory"
-    except Exception:
+        return "unproved it does not fit into memory"
+    except Exception:  # marshal raises what the garbage makes it stumble over
         return "broken"
-    if not isinstance(old, CodeType):
-        return "broken"
-    for level in optimizations:
-        try:
-            new = compile(source, "<source>", "exec", dont_inherit=True, optimize=int(level))
-        except (SyntaxError, ValueError):
-            return "does_not_compile"
-        except (MemoryError, RecursionError) as error:
-            return "unproved " + type(error).__name__
-        if same_code(old, new):
-            return "same"
-    return "code_differs"
+    try:
+        same = any(
+            same_code(old, compile(source, "<source>", "exec", dont_inherit=True, optimize=int(level)))
+            for level in optimizations
+        )
+    except (SyntaxError, ValueError):
+        return "does_not_compile"
+    except (MemoryError, RecursionError):
+        return "unproved the source is too much for the compiler"
+    return "same" if same else "code_differs"
 
 
 def answer(stream: BinaryIO, line: bytes) -> str:

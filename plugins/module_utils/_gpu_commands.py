@@ -14,11 +14,13 @@ import subprocess
 import time
 from typing import NamedTuple, Sequence
 
+_CANNOT_START = 126  # as a shell says it
+
 
 class Outcome(NamedTuple):
     """How a command ended."""
 
-    status: int | None  # None: it did not end in time, or could not be started
+    status: int | None  # None: it did not end in time
     output: str
     errors: str
 
@@ -43,7 +45,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[bytes] | Outcome:
             env={**os.environ, "LC_ALL": "C"},
         )
     except OSError as error:
-        return Outcome(None, "", f"{command[0]} cannot be started: {error.strerror}")
+        return Outcome(_CANNOT_START, "", f"{command[0]} cannot be started: {error.strerror}")
 
 
 def _finish(process: subprocess.Popen[bytes], seconds: float, timeout: float) -> Outcome:

@@ -225,7 +225,7 @@ def _read_condition(condition: dict[str, Any]) -> Condition:
     texts = all(isinstance(value, str) for key, value in condition.items() if key != "releases")
     if not texts or keys not in ({"present"}, {"absent"}):
         raise ValueError(
-            f"a condition of upstream.when has file, present or absent, and may have scope and releases; got {condition!r}"
+            f"a condition of upstream.when has file, present or absent, and maybe scope and releases; got {condition!r}"
         )
     return _with_specifiers(condition, "upstream.when")
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Decides what each patch is on this node. Writes nothing.
 
-The installed release says whether a patch is wanted; the source says whether it is there, fits, or meets something else.
-All patches of a run are judged before anything is written, so that what is wrong is said at once and completely.
+The installed release says whether a patch is wanted; the source says whether it is there, fits, or meets something
+else. All patches of a run are judged before anything is written, so that what is wrong is said at once and completely.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Judge:
         self._stamp = stamp
         files: dict[str, set[str]] = {}
         for entry in entries:
-            files.setdefault(entry.engine, set()).update(edit["file"] for edit in entry.edits)
+            files.setdefault(entry.engine, set()).update(item["file"] for item in [*entry.edits, *entry.upstream])
         for record in manifest.values():
             files.setdefault(record.engine, set()).add(record.file)
         self.engines = {name: sources.engine(name, sorted(wanted)) for name, wanted in files.items()}
@@ -135,8 +135,15 @@ class _Judge:
         return list(targets.values())
 
     def _holds(self, engine: Engine, condition: Condition) -> bool:
-        source = read_source(os.path.join(engine.package, condition["file"]))
+        source = self._pristine(engine, condition["file"])
         return source is not None and self._sources.holds(source, condition)
+
+    def _pristine(self, engine: Engine, file: str) -> bytes | None:
+        """A file as the release has it: what this module wrote says nothing about the release."""
+        try:
+            return self._chains.locate(engine, file).base
+        except Verdict:
+            return read_source(os.path.join(engine.package, file))
 
     def _why_not(self, entry: Entry, engine: Engine, upstream: Verdict) -> Verdict:
         """A verified release that is given no edit has the effect of the edits, or lacks what is edited."""
@@ -144,7 +151,7 @@ class _Judge:
         flags = []
         for file, edits in _by_file(entry.edits_for(engine.release)).items():
             try:
-                flags += self._sources.edit(read_source(os.path.join(engine.package, file)) or b"", edits)[1]
+                flags += self._sources.edit(self._pristine(engine, file) or b"", edits)[1]
             except Misfit:
                 return Verdict("not_applicable", reason)
         return upstream if flags and all(flags) else Verdict("not_applicable", reason)

@@ -48,7 +48,7 @@ class Sources:
     """Reads the node; changes nothing. Raises InterpreterError when the environment's interpreter doesn't answer."""
 
     def __init__(self, python: str, interpreter: Interpreter | None, state_directory: str) -> None:
-        """python: path of the environment's interpreter; interpreter: it, running, or None when the environment is gone.
+        """python: path of the environment's interpreter; interpreter: it, running, or None when it is gone.
 
         state_directory: where originals are.
         """

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import csv
 import importlib.metadata
 import importlib.util
 import os
@@ -53,12 +53,14 @@ def _distributions(engine: str) -> list[importlib.metadata.Distribution]:
 def _recorded(distribution: importlib.metadata.Distribution, package: str, files: Sequence[str]) -> dict[str, str]:
     """The digests that RECORD has for files of the package, as far as it speaks of this very package directory."""
     wanted = {f"{os.path.basename(package)}/{file}": file for file in files}
+    text = distribution.read_text("RECORD") or ""
+    # A RECORD has thousands of lines; only those of the wanted files are parsed.
+    rows = csv.reader(line for line in text.splitlines() if line.partition(",")[0].strip('"') in wanted)
     digests = {}
-    for entry in distribution.files or []:
-        file = wanted.get(entry.as_posix())
-        if file is None or entry.hash is None or entry.hash.mode != "sha256":
-            continue
-        if os.path.realpath(str(entry.locate())) == os.path.realpath(os.path.join(package, *file.split("/"))):
-            padded = entry.hash.value + "=" * (-len(entry.hash.value) % 4)
-            digests[file] = binascii.hexlify(base64.urlsafe_b64decode(padded)).decode("ascii")
+    for path, digest, _ in rows:
+        algorithm, _, value = digest.partition("=")
+        file = wanted[path]
+        here = os.path.realpath(os.path.join(package, *file.split("/")))
+        if algorithm == "sha256" and os.path.realpath(str(distribution.locate_file(path))) == here:
+            digests[file] = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
     return digests

@@ -96,4 +96,5 @@ def _drifted(path: str, actual: str, recorded: str | None, engine: Engine) -> st
 def reinstall_hint(engine: Engine) -> str:
     """The command that brings back an engine's own files."""
     requirement = f"{engine.distribution}=={engine.release}"
-    return f"Bring back the engine's own files: uv pip install --python {engine.python} --reinstall --no-deps {requirement}"
+    command = f"uv pip install --python {engine.python} --reinstall --no-deps {requirement}"
+    return f"Bring back the engine's own files: {command}"

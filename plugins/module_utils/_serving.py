@@ -38,6 +38,8 @@ from ansible_collections.blackwell.inference.plugins.module_utils._serving_summa
 
 QUICK = 15.0  # seconds for a request that generates nothing
 MAX_ERRORS = 50
+MAX_FAILURES = 3
+SETTLE_TRIES, SETTLE_PAUSE = 10, 0.3
 
 
 class Plan(NamedTuple):
@@ -80,14 +82,15 @@ def measure(plan: Plan) -> dict[str, Any]:
 
 def _drive(plan: Plan, server: Server, deadline: float) -> dict[str, Any]:
     fitting, unfit = _fitting(plan, server)
+    first = _metrics(plan)
     warm = _wave(plan, fitting, 1, deadline).requests
     refused = [r for r in warm if r.error and r.error.kind == "too_long"]
     errors = [describe_error("warm-up", r.error, r) for r in warm if r.error and r not in refused]
     unfit += [(r.prompt, r.error.message) for r in refused if r.error]
     good = [request.prompt for request in warm if request.answer]
-    before = _metrics(plan)
+    before = _settled_metrics(plan, first, warm)
     waves = _waves(plan, good, deadline) if good else []
-    after = _settled_metrics(plan) if waves else before
+    after = _settled_metrics(plan, before, [request for wave in waves for request in wave.requests])
     errors += [describe_error("measured", r.error, r) for wave in waves for r in wave.requests if r.error]
     result = _result(server, waves, _acceptance(plan, good, before, after, deadline))
     whole = bool(good) and len(waves) == len(plan.streams) * plan.repetitions
@@ -200,7 +203,8 @@ def _wave(plan: Plan, prompts: list[Prompt], streams: int, deadline: float) -> W
                 if not waiting:
                     return
                 prompt = waiting.pop()
-            done = _request(plan, prompt, streams, deadline)
+                hopeless = _hopeless(requests)
+            done = Request(prompt, streams, None, hopeless) if hopeless else _request(plan, prompt, streams, deadline)
             with lock:
                 requests.append(done)
 
@@ -212,6 +216,14 @@ def _wave(plan: Plan, prompts: list[Prompt], streams: int, deadline: float) -> W
         thread.join()
     order = {prompt.name: index for index, prompt in enumerate(prompts)}
     return Wave(streams, time.monotonic() - started, sorted(requests, key=lambda r: order[r.prompt.name]))
+
+
+def _hopeless(requests: list[Request]) -> EndpointError | None:
+    """Why nothing more is sent: a server that hangs would otherwise take its whole time for each prompt."""
+    failed = [request for request in requests if request.error and request.error.kind != "too_long"]
+    if len(failed) < MAX_FAILURES or any(request.answer for request in requests):
+        return None
+    return EndpointError("skipped", f"not sent: {len(failed)} requests failed and none was answered")
 
 
 def _request(plan: Plan, prompt: Prompt, streams: int, deadline: float) -> Request:
@@ -243,13 +255,18 @@ def _metrics(plan: Plan) -> str:
         return ""
 
 
-def _settled_metrics(plan: Plan) -> str:
-    """The metrics once they stand still: engines count a request a moment after its last token went out."""
+def _settled_metrics(plan: Plan, before: str, requests: list[Request]) -> str:
+    """The metrics once they count these requests and stand still: engines count a moment after the last token."""
+    start = generated(before, plan.engine)
+    own = sum(request.answer.tokens for request in requests if request.answer)
     text = _metrics(plan)
-    for _attempt in range(10):
-        time.sleep(0.3)
+    for _attempt in range(SETTLE_TRIES):
+        now = generated(text, plan.engine)
+        if now is None:
+            break  # no such counter, nothing to wait for
+        time.sleep(SETTLE_PAUSE)
         again = _metrics(plan)
-        if generated(again, plan.engine) == generated(text, plan.engine):
+        if generated(again, plan.engine) == now and (start is None or now - start >= own):
             return again
         text = again
     return text

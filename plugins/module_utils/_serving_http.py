@@ -197,16 +197,18 @@ def _json(data: bytes) -> Any:
 
 def _read_stream(response: http.client.HTTPResponse, sock: socket.socket, started: float, deadline: float) -> Streamed:
     text: list[str] = []
-    first, last, size = 0.0, 0.0, 0
+    first, last, size, events = 0.0, 0.0, 0, 0
     usage: dict[str, Any] = {}
     while True:
         _limit(sock, deadline)
         line = response.readline(1 << 20)
         size += len(line)
         if not line or size > MAX_ANSWER_BYTES:
-            raise EndpointError("connection", "the stream ended before it was complete")
+            kind = "connection" if events else "garbage"
+            raise EndpointError(kind, f"the stream ended before it was complete, after {events} events")
         if not line.startswith(b"data:"):
             continue
+        events += 1
         if line[5:].strip() == b"[DONE]":
             break
         piece, usage_here = _event(_json(line[5:]))

@@ -354,7 +354,7 @@ def _replace_expression(source: SourceText, edit: Edit) -> str | None:
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
-    """Expressions below a node that are read; not those inside f-strings, whose positions are wrong before Python 3.12."""
+    """Expressions below a node that are read; not those in f-strings: their positions are wrong before Python 3.12."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.JoinedStr):
             continue

@@ -74,10 +74,10 @@ def result_of(outcome: Outcome, diff: bool) -> dict[str, Any]:
         "kept": outcome.kept,
         "examined": outcome.examined,
         "proved": outcome.proved,
-        "msg": "%d pycs examined, %d removed, %d kept" % (outcome.examined, len(outcome.removed), outcome.kept),
+        "msg": f"{outcome.examined} pycs examined, {len(outcome.removed)} removed, {outcome.kept} kept",
     }
     if diff:
-        lines = ["%s  (%s)\n" % (removed.path, removed.reason) for removed in outcome.removed]
+        lines = [f"{removed.path}  ({removed.reason})\n" for removed in outcome.removed]
         result["diff"] = {"before": "".join(lines), "after": ""}
     return result
 
@@ -93,11 +93,10 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    prefix = module.params["pycache_prefix"]
     request = Request(
         module.params["path"],
         module.params["python"],
-        [prefix] if prefix else [],
+        module.params["pycache_prefix"],
         module.params["prove"],
         module.check_mode,
     )
@@ -107,7 +106,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     result = result_of(outcome, module._diff)
     if outcome.errors:
-        module.fail_json(**dict(result, msg="; ".join(outcome.errors)))
+        module.fail_json(**dict(result, msg="; ".join(f"{path}: {error.strerror}" for path, error in outcome.errors)))
     module.exit_json(**result)
 
 

@@ -255,8 +255,9 @@ not_applicable:
   sample: [{prompt: long-48000, kind: long, reason: "9630 tokens and 128 to generate exceed the model's 8192"}]
 errors:
   description:
-    - Failed requests (at most 50). C(kind) is V(connection), V(timeout), V(http), V(garbage) or V(budget); C(phase) is
-      V(ask), V(warm-up) or V(measured).
+    - Failed requests (at most 50). C(kind) is V(connection), V(timeout), V(http), V(garbage), V(budget) (the time was
+      used up) or V(skipped) (three requests had failed and none was answered); C(phase) is V(ask), V(warm-up) or
+      V(measured).
   returned: always
   type: list
   elements: dict

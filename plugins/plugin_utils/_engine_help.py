@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_rules import is_number
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_checks import is_number
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import EngineArgumentError
 
 # The engines have hundreds of options. Fewer in a text mean that it is an overview (vLLM's plain --help).

@@ -76,7 +76,7 @@ HOST_CHECKS = (
         "error",
         host.python_release,
         "a lock holds the wheels of one release of Python",
-        "set ml_env_python to python{python_release}, or ml_env_lock to a lock made for this interpreter",
+        "set ml_env_python to an interpreter of {python_release}, or ml_env_lock to a lock made for this one",
         "names and heads of the locks of this collection, 2026-11",
     ),
     Check(
@@ -142,7 +142,7 @@ HOST_CHECKS = (
         host.port_taken,
         "the server must be the only one that listens at {host}, port {port}",
         "stop that process, or set inference_server_port to another port",
-        "a server that can't bind ends after it has loaded the weights",
+        "bind(2), EADDRINUSE; the other server would answer in place of ours",
     ),
     Check(
         "systemd_missing",
@@ -167,7 +167,7 @@ HOST_CHECKS = (
         "clocks of node and controller differ by at most {clock_skew_seconds:g} s: Python judges bytecode by time, "
         "TLS and apt refuse certificates and lists of the future, and times of measurements are compared",
         "set the clock (systemctl restart systemd-timesyncd, or chronyc makestep)",
-        "PEP 3147: a pyc file holds mtime and size of its source",
+        "Python language reference, the import system: cached bytecode invalidation",
     ),
     Check(
         "clock_went_back",
@@ -175,7 +175,7 @@ HOST_CHECKS = (
         host.clock_went_back,
         "an edit made now would be older than the bytecode of what it replaces",
         "set the clock (systemctl restart systemd-timesyncd, or chronyc makestep), then run pyc_invalidate",
-        "PEP 3147: a pyc file holds mtime and size of its source",
+        "Python language reference, the import system: cached bytecode invalidation",
     ),
     Check(
         "clock_unsynchronised",
@@ -257,7 +257,7 @@ GPU_CHECKS = (
         gpu.gpu_busy,
         "an engine counts on the memory that is free at its start, and others take it away",
         "stop them, or lower inference_server_memory_fraction",
-        "engines size their cache by a share of all memory, not of what is free",
+        "vLLM counts gpu_memory_utilization of the whole memory, not of what is free",
         hardware="gpu",
     ),
     Check(
@@ -386,7 +386,7 @@ GPU_CHECKS = (
         "warning",
         fabric.p2p_refused,
         "GPUs that may not talk to each other directly go through the processor's memory",
-        "look at ACS, the IOMMU and BAR1 above; without P2P take the NCCL profile throughput",
+        "look at ACS, the IOMMU and BAR1; as long as P2P is refused, nccl_env sets NCCL for shared memory",
         "operators' reports, 2026: 0.4 us with P2P, about 14 us without",
         hardware="gpu",
     ),

@@ -88,7 +88,7 @@ def _check_command(command: object) -> None:
 
 
 def _check_path(path: str, files: dict[str, object]) -> None:
-    """Refuse a path that is written in another way than it is read, or leads through something else than directories."""
+    """Refuse a path that is not in its plain form, or leads through something else than directories."""
     if not f"{path}/".startswith(_ROOTS) or posixpath.normpath(path) != path or "\0" in path:
         raise BadRecordingError(f"{path!r:.100} is no path below /proc, /sys or /dev/shm")
     above = posixpath.dirname(path)

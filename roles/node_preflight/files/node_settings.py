@@ -101,7 +101,22 @@ def differing(node: Node, wanted: dict[str, str]) -> dict[str, str]:
 
 
 def apply(node: Node, wanted: dict[str, str], before_file: str) -> None:
-    """Set what differs, and put back what is no longer wanted. What was found is on disk before it is overwritten."""
+    """Set what differs, and put back what is no longer wanted. What was found is on disk before it is overwritten.
+
+    Where one setting is refused, all are put back: the unit fails, and a failed unit is never stopped.
+    """
+    try:
+        set_all(node, wanted, before_file)
+    except SettingError as error:
+        try:
+            restore(node, before_file)
+        except SettingError as another:
+            raise SettingError(f"{error}; and {another}, as it was") from error
+        raise
+
+
+def set_all(node: Node, wanted: dict[str, str], before_file: str) -> None:
+    """Set what differs, one after the other."""
     before = read_before(before_file)
     for name in [name for name in before if name not in wanted]:
         node.write(name, before[name])
@@ -113,10 +128,11 @@ def apply(node: Node, wanted: dict[str, str], before_file: str) -> None:
 
 
 def restore(node: Node, before_file: str) -> None:
-    """Put back everything that is written down."""
+    """Put back everything that is written down, and forget it."""
     for name, value in read_before(before_file).items():
         node.write(name, value)
-    write_before(before_file, {})
+    if os.path.exists(before_file):
+        os.remove(before_file)
 
 
 def read_before(path: str) -> dict[str, str]:
@@ -151,12 +167,15 @@ def main(argv: list[str], root: str = "/") -> int:
             apply(node, wanted, before_file)
             return 0
         found = differing(node, wanted)
+        left = {name: value for name, value in read_before(before_file).items() if name not in wanted}
     except SettingError as error:
         print(error)
         return 2
     for name, value in found.items():
         print(f"{name} is {value}, wanted is {wanted[name]}")
-    return 1 if found else 0
+    for name, value in left.items():
+        print(f"{name} is to be put back to {value}")
+    return 1 if found or left else 0
 
 
 def own_settings() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.blackwell.inference.plugins.filter.engine_arguments import FilterModule, engine_arguments
-from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_rules import KNOWN_RELEASES
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import KNOWN_RELEASES
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import (
     SERVER_KEYS,
     SPECULATION_KEYS,
@@ -178,7 +178,7 @@ HELP = "usage: x [-h] [--model-path M]\n\noptions:\n" + "".join(
 
 def test_arguments_that_the_installed_engine_does_not_have_are_refused() -> None:
     server = {"model": "/m", "port": 1, "extra_arguments": ["--seed=7", "--page-sise", "-1"]}
-    with pytest.raises(AnsibleFilterError, match="no option --page-sise.*Did you mean --page-size"):
+    with pytest.raises(AnsibleFilterError, match=r"no option --page-sise.*Did you mean --page-size"):
         engine_arguments(server, "sglang", "0.5.9", HELP)
     arguments = engine_arguments({**server, "extra_arguments": ["--seed=7"]}, "sglang", "0.5.9", HELP)
     assert arguments[-1] == "--seed=7"
@@ -192,7 +192,7 @@ def test_an_option_that_is_only_mentioned_is_not_declared() -> None:
 
 def test_a_help_that_is_only_an_overview_is_no_answer() -> None:
     overview = "usage: vllm serve [model_tag] [options]\n\n  --help=all  Show all options\n"
-    with pytest.raises(AnsibleFilterError, match="not the whole help of vllm.*vllm serve --help=all"):
+    with pytest.raises(AnsibleFilterError, match=r"not the whole help of vllm.*vllm serve --help=all"):
         engine_arguments({"model": "/m", "port": 1}, "vllm", "0.32.0", overview)
 
 

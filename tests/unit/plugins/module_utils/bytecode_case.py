@@ -56,20 +56,16 @@ class Project:
     def compile(self, name: str, mode: str = "TIMESTAMP", **options: Any) -> None:
         """Compile a source with py_compile."""
         arguments = {"file": str(self.root / name), "doraise": True, **options}
-        self.run(
-            "import py_compile as p; "
-            f"p.compile(**{arguments!r}, invalidation_mode=p.PycInvalidationMode.{mode})"
-        )
+        self.run(f"import py_compile as p; p.compile(**{arguments!r}, invalidation_mode=p.PycInvalidationMode.{mode})")
 
     def pycs(self) -> list[str]:
         """All bytecode below the folder, relative to it."""
         return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*.pyc"))
 
-    def invalidate(self, *paths: str, prefix: Path | None = None, prove: bool = True, check: bool = False) -> Outcome:
+    def invalidate(self, *paths: str, prefix: Path | str = "", prove: bool = True, check: bool = False) -> Outcome:
         """Run the code under test on paths in the folder, or on the folder itself."""
         targets = [str(self.root / path) for path in paths] or [str(self.root)]
-        prefixes = [str(prefix)] if prefix else []
-        return invalidate(Request(targets, [self.python], prefixes, prove=prove, dry_run=check))
+        return invalidate(Request(targets, [self.python], str(prefix), prove=prove, dry_run=check))
 
 
 def reasons(outcome: Outcome) -> dict[str, str]:

@@ -96,4 +96,4 @@ def test_a_module_without_source_stays(project: Project) -> None:
 @pytest.mark.parametrize("path", ["relative/m.py", "/", "/does/not/exist", "/dev/null", ""])
 def test_a_path_that_cannot_be_meant_is_refused(path: str) -> None:
     with pytest.raises(PathError):
-        invalidate(Request([path], [], []))
+        invalidate(Request([path], [], ""))

@@ -8,16 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_rules import (
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_checks import extra_options
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import (
     KNOWN_RELEASES,
     OWNED_OPTIONS,
-    RULES,
-    broken_rules,
-    extra_options,
     newer_release,
     parse_release,
     within,
 )
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_rules import RULES, broken_rules
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import (
     EngineArgumentError,
     parse_server,
@@ -28,12 +27,20 @@ from packaging.version import Version
 DRAFT = {"algorithm": "EAGLE3", "draft_model": "/m/draft"}
 
 
+def extra(*arguments: str) -> dict[str, Any]:
+    return server(extra_arguments=list(arguments))
+
+
 def server(speculative: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {"model": "/m/target", "port": 8000, "speculative": speculative, **more}
 
 
 def chain(**more: Any) -> dict[str, Any]:
     return server({**DRAFT, "num_steps": 3, **more})
+
+
+def tree(*arguments: str) -> dict[str, Any]:
+    return {**chain(topk=4, num_draft_tokens=8), "extra_arguments": list(arguments)}
 
 
 def broken(engine: str, release: str, description: dict[str, Any]) -> list[str]:
@@ -62,8 +69,8 @@ CASES = [
     (
         "sglang-tree-pages-triton",
         "0.5.13",
-        {**chain(topk=4, num_draft_tokens=8), "extra_arguments": ["--page-size", "64"]},
-        {**chain(topk=4, num_draft_tokens=8), "extra_arguments": ["--page-size=64", "--attention-backend=triton"]},
+        tree("--page-size", "64"),
+        tree("--page-size=64", "--attention-backend=triton"),
     ),
     (
         "sglang-ngram-pages",
@@ -80,8 +87,8 @@ CASES = [
     (
         "sglang-trtllm-mla",
         "0.5.14",
-        server(extra_arguments=["--attention-backend=trtllm_mla"]),
-        server(extra_arguments=["--attention-backend=triton"]),
+        extra("--attention-backend=trtllm_mla"),
+        extra("--attention-backend=triton"),
     ),
     (
         "sglang-mla-drafter",
@@ -120,7 +127,7 @@ CASES = [
         "sglang-mixed-chunk",
         "0.5.9",
         {**chain(), "extra_arguments": ["--enable-mixed-chunk"]},
-        server(extra_arguments=["--enable-mixed-chunk"]),
+        extra("--enable-mixed-chunk"),
     ),
     (
         "sglang-dp-attention",
@@ -156,15 +163,15 @@ CASES = [
     (
         "sglang-underscores",
         "0.5.9",
-        server(extra_arguments=["--page_size=1"]),
-        server(extra_arguments=["--page-size=1", "--json-model-override-args", "a_b"]),
+        extra("--page_size=1"),
+        extra("--page-size=1", "--json-model-override-args", "a_b"),
     ),
-    ("sglang-owned-option", "0.5.9", server(extra_arguments=["--tp", "8"]), server(extra_arguments=["--dp", "8"])),
+    ("sglang-owned-option", "0.5.9", extra("--tp", "8"), extra("--dp", "8")),
     (
         "sglang-owned-option",
         "0.5.9",
-        server(extra_arguments=["--max-running", "8"]),
-        server(extra_arguments=["--max-x"]),
+        extra("--max-running", "8"),
+        extra("--max-x"),
     ),
     ("vllm-algorithm", "0.32.0", server({"algorithm": "UNO", "num_steps": 3}), chain()),
     ("vllm-steps-missing", "0.16.0", server(DRAFT), chain()),
@@ -191,6 +198,26 @@ CASES = [
         chain(settings={"prompt_lookup_max": 4}),
     ),
     (
+        "vllm-setting-unknown",
+        "0.32.0",
+        chain(settings={"quantisation": "fp8"}),
+        chain(settings={"quantization": "fp8"}),
+    ),
+    (
+        "vllm-synthetic",
+        "0.32.0",
+        chain(settings={"rejection_sample_method": "synthetic"}),
+        chain(settings={"rejection_sample_method": "standard"}),
+    ),
+    ("vllm-synthetic", "0.19.1", chain(settings={"synthetic_acceptance_rate": 0.9}), chain()),
+    ("sglang-simulated", "0.5.9", {**chain(), "environment": {"SGLANG_SIMULATE_ACC_LEN": "3"}}, chain()),
+    (
+        "sglang-lossy",
+        "0.5.9",
+        chain(settings={"accept_threshold_single": 0.9}),
+        chain(settings={"accept_threshold_single": 1.0}),
+    ),
+    (
         "vllm-draft-parallel",
         "0.32.0",
         {**chain(settings={"draft_tensor_parallel_size": 2}), "tensor_parallel": 8},
@@ -212,29 +239,29 @@ CASES = [
     (
         "vllm-owned-option",
         "0.32.0",
-        server(extra_arguments=["--max_model_len=9"]),
-        server(extra_arguments=["--seed=9"]),
+        extra("--max_model_len=9"),
+        extra("--seed=9"),
     ),
-    ("vllm-owned-option", "0.32.0", server(extra_arguments=["-tp", "2"]), server(extra_arguments=["-pp", "2"])),
+    ("vllm-owned-option", "0.32.0", extra("-tp", "2"), extra("-pp", "2")),
     (
         "vllm-owned-option",
         "0.32.0",
-        server(extra_arguments=["--no-trust-remote-code"]),
-        server(extra_arguments=["--no-enable-prefix-caching"]),
+        extra("--no-trust-remote-code"),
+        extra("--no-enable-prefix-caching"),
     ),
     (
         "secret-in-arguments",
         "0.32.0",
-        server(extra_arguments=["--api-key=secret"]),
-        server(extra_arguments=["--seed=1"]),
+        extra("--api-key=secret"),
+        extra("--seed=1"),
     ),
     (
         "repeated-option",
         "0.32.0",
-        server(extra_arguments=["--seed=1", "--seed", "2"]),
-        server(extra_arguments=["--seed=1"]),
+        extra("--seed=1", "--seed", "2"),
+        extra("--seed=1"),
     ),
-    ("stray-value", "0.32.0", server(extra_arguments=["other-model"]), server(extra_arguments=["--seed", "-1"])),
+    ("stray-value", "0.32.0", extra("other-model"), extra("--seed", "-1")),
     ("directory-with-revision", "0.32.0", server(revision="main"), server(model="org/model", revision="main")),
     (
         "directory-with-revision",
@@ -276,8 +303,8 @@ def test_every_rule_has_a_case() -> None:
 # rule, the last release that it holds for or the first, the next one for which it doesn't, and a server
 BOUNDARIES = [
     ("sglang-mla-drafter", "0.5.11", "0.5.12", server({**DRAFT, "draft_architecture": "Eagle3DeepseekV2ForCausalLM"})),
-    ("sglang-tree-pages", "0.5.12.post1", "0.5.13", {**chain(topk=4, num_draft_tokens=8), "extra_arguments": ["--page-size=2"]}),
-    ("sglang-tree-pages-triton", "0.5.13", "0.5.12.post1", {**chain(topk=4, num_draft_tokens=8), "extra_arguments": ["--page-size=2"]}),
+    ("sglang-tree-pages", "0.5.12.post1", "0.5.13", tree("--page-size=2")),
+    ("sglang-tree-pages-triton", "0.5.13", "0.5.12.post1", tree("--page-size=2")),
     ("sglang-spec-v2-gone", "0.5.14", "0.5.13.post1", {**chain(), "environment": {"SGLANG_ENABLE_SPEC_V2": "1"}}),
     ("sglang-nextn-twice", "0.5.10.post1", "0.5.11", server({"algorithm": "NEXTN"})),
     ("sglang-algorithm", "0.5.10.post1", "0.5.11", server({"algorithm": "DFLASH", "draft_model": "/d"})),
@@ -285,6 +312,9 @@ BOUNDARIES = [
     ("sglang-algorithm", "0.5.19", "0.5.20", server({"algorithm": "UNO"})),
     ("vllm-cpu-speculation", "0.21.0", "0.22.0", {**chain(), "hardware": "cpu"}),
     ("vllm-setting-release", "0.21.0", "0.20.2", chain(settings={"speculative_token_tree": "[(0,)]"})),
+    ("vllm-setting-release", "0.17.0", "0.16.0", chain(settings={"disable_by_batch_size": 4})),
+    ("vllm-setting-release", "0.28.0", "0.29.0", chain(settings={"index_share_for_mtp_iteration": True})),
+    ("vllm-algorithm", "0.14.1", "0.15.0", server({"algorithm": "STANDALONE", "draft_model": "/d", "num_steps": 3})),
 ]  # fmt: skip
 
 
@@ -345,4 +375,4 @@ def test_options_are_read_from_a_list_of_arguments() -> None:
 def test_every_option_that_a_variable_stands_for_is_refused(engine: str) -> None:
     release = KNOWN_RELEASES[engine][1]
     for option in OWNED_OPTIONS[engine]:
-        assert f"{engine}-owned-option" in broken(engine, release, server(extra_arguments=[f"--{option}", "1"]))
+        assert f"{engine}-owned-option" in broken(engine, release, extra(f"--{option}", "1"))

@@ -40,6 +40,7 @@ def questions(tmp_path: Path) -> dict[str, Any]:
         "disks": [{"name": "environment", "path": str(tmp_path / "not" / "yet"), "needed_gib": 1}],
         "newest_of": str(tmp_path / "absent"),
         "torch_python": "",
+        "ours": [str(tmp_path), str(tmp_path / "absent")],
     }
 
 
@@ -73,6 +74,7 @@ def test_it_answers_every_question_from_standard_input(questions: dict[str, Any]
     assert seen["disks"]["environment"]["exists"] is False
     assert seen["memory"]["total"] >= seen["memory"]["available"] > 0
     assert seen["torch"] == {"installed": False}
+    assert seen["ours"] == [str(tmp_path)]
 
 
 def test_a_section_that_cannot_be_read_is_null_with_its_reason(look: ModuleType, files: dict[str, str]) -> None:
@@ -173,9 +175,7 @@ def test_a_model_lacks_the_files_that_its_index_names(look: ModuleType, tmp_path
 def test_a_limit_of_the_control_group_bounds_memory(
     look: ModuleType, files: dict[str, str], limit: str, total: int
 ) -> None:
-    files["/proc/meminfo"] = (
-        "MemTotal:        8192 kB\nMemFree:  1 kB\nMemAvailable:    4096 kB\nHugepagesize: 0\n"
-    )
+    files["/proc/meminfo"] = "MemTotal:        8192 kB\nMemFree:  1 kB\nMemAvailable:    4096 kB\nHugepagesize: 0\n"
     files["/sys/fs/cgroup/memory.max"] = limit + "\n"
     assert look.memory({}) == {"total": total, "available": min(total, 4096 * 1024)}
 
