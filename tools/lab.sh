@@ -25,14 +25,17 @@ deploy() {
     ansible-playbook -i inventories/lab molecule/shared/create.yml
     say "Deploying: installs the engine, patches it, starts it, measures it (3 to 5 minutes the first time)"
     ansible-playbook -i inventories/lab playbooks/deploy_specdecode.yml
-    say "Serving. Try it:"
+    say "Serving at http://127.0.0.1:8000/v1 on the node. A completion:"
+    ask="curl --silent --fail http://127.0.0.1:8000/v1/completions -H Content-Type:application/json -d"
+    body='{"model": "glm4-tiny", "prompt": "speculative decoding", "max_tokens": 24, "temperature": 0}'
+    # shellcheck disable=SC2029  # the node is to see these words
+    ssh -F .lab/ssh_config lab "$ask '$body'"
     cat <<IN
 
-  ssh -F .lab/ssh_config lab curl -s http://127.0.0.1:8000/v1/completions -H Content-Type:application/json \\
-    -d "'{\"model\": \"glm4-tiny\", \"prompt\": \"speculative decoding\", \"max_tokens\": 24, \"temperature\": 0}'"
 
-  ssh -F .lab/ssh_config lab systemctl status specdecode@main
-  make destroy    removes the node and all that was made
+Try it:  ssh -F .lab/ssh_config lab "$ask '$(echo "$body" | sed 's/"/\\"/g')'"
+Look:    ssh -F .lab/ssh_config lab systemctl status specdecode@main
+Remove:  make destroy
 IN
 }
 

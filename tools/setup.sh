@@ -5,44 +5,42 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-missing_packages() {
-    # one line a command: what to look for, and the Debian package that brings it
-    while read -r command package; do
-        command -v "$command" >/dev/null 2>&1 || echo "$package"
-    done <<'IN'
-podman podman
+# The commands that are needed, each with the package of Debian and Ubuntu that brings it.
+needed='podman podman
 runc runc
 mmdebstrap mmdebstrap
 ssh-keygen openssh-client
-git git
-IN
+iptables iptables
+git git'
+
+missing_packages() {
+    echo "$needed" | while read -r command package; do
+        command -v "$command" >/dev/null 2>&1 || echo "$package"
+    done
     # hosts that are not Debian need its keys to read its archive
     [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
-    # names for the nodes of one network
-    [ -e /usr/lib/podman/aardvark-dns ] || [ -e /usr/libexec/podman/aardvark-dns ] \
-        || ! apt-cache show aardvark-dns >/dev/null 2>&1 || echo "aardvark-dns netavark"
+    # the network of the nodes, and their names in it; podman 4 and later
+    [ -e /usr/lib/podman/netavark ] || [ -e /usr/libexec/podman/netavark ] || echo netavark
+    [ -e /usr/lib/podman/aardvark-dns ] || [ -e /usr/libexec/podman/aardvark-dns ] || echo aardvark-dns
 }
 
 install_packages() {
-    packages=$*
-    if [ "$(id -u)" = 0 ]; then
-        sudo=
-    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-        sudo="sudo -n"
-    else
-        echo "setup: this machine lacks: $packages" >&2
-        echo "setup: install them as root, then run this again:  apt-get install $packages" >&2
-        exit 1
-    fi
     if ! command -v apt-get >/dev/null; then
-        echo "setup: this machine lacks: $packages" >&2
-        echo "setup: it has no apt-get; install what matches them with its own package manager" >&2
+        echo "setup: this machine lacks $*, and has no apt-get." >&2
+        echo "setup: install what matches them with its own package manager, then run this again" >&2
+        exit 1
+    elif [ "$(id -u)" = 0 ]; then
+        as_root=
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        as_root="sudo -n"
+    else
+        echo "setup: this machine lacks $*, and this user may not install packages." >&2
+        echo "setup: as root, type:  apt-get install --no-install-recommends $*" >&2
         exit 1
     fi
-    echo "Installing $packages"
-    $sudo apt-get update -qq
-    # shellcheck disable=SC2086  # a list of packages
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $packages >/dev/null
+    echo "Installing $*"
+    $as_root apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 pick_python() {
@@ -57,8 +55,9 @@ pick_python() {
     exit 1
 }
 
-packages=$(missing_packages | tr '\n' ' ')
-[ -z "$packages" ] || install_packages "$packages"
+packages=$(missing_packages)
+# shellcheck disable=SC2086  # a list of packages
+[ -z "$packages" ] || install_packages $packages
 
 wanted=$(sha256sum requirements/dev.txt | cut -d' ' -f1)
 if [ "$(cat .venv/.requirements 2>/dev/null)" != "$wanted" ]; then
@@ -71,7 +70,7 @@ if [ "$(cat .venv/.requirements 2>/dev/null)" != "$wanted" ]; then
     rm -rf .venv
     "$python" -m venv .venv
     # uv first, by its own hashes: it installs the rest in seconds
-    { grep -A99 '^uv==' requirements/dev.txt | sed '/^ *# via/,$d'; } >.venv/uv.txt
+    awk '/^uv==/ {found = 1} found {print} found && !/\\$/ {exit}' requirements/dev.txt >.venv/uv.txt
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.txt
     UV_SYSTEM_CERTS=1 .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes \
         --requirement requirements/dev.txt

@@ -52,7 +52,7 @@ _MOST_ROUNDS = 3
 class Request(NamedTuple):
     """What the caller asks for; see the documentation of the module pyc_invalidate.
 
-    O(prefix) is None to search the trees that are in use on this node, and empty to search none.
+    `prefix` is None to search the trees that are in use on this node, and empty to search none.
     """
 
     paths: list[str]
@@ -71,7 +71,7 @@ class Removed(NamedTuple):
 
 
 class Outcome:
-    """What was done and seen. O(errors) is not empty where something that had to be done could not be done."""
+    """What was done and seen. `errors` is not empty where something that had to be done could not be done."""
 
     def __init__(self) -> None:
         self.removed: list[Removed] = []

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files below a given folder, reached so that no link can lead out of it, however the tree changes meanwhile.
 
-Every step below the given folder is opened relative to the one before and refuses links (C(O_NOFOLLOW)).
+Every step below the given folder is opened relative to the one before and refuses links (`O_NOFOLLOW`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Base(NamedTuple):
 class Suspect(NamedTuple):
     """A pyc whose fate is still open, or sealed, with all that was seen when it was judged.
 
-    O(tag) is None for a pyc outside C(__pycache__). O(source_base) is None where the source belongs to a
-    C(pycache_prefix) tree and is reached by its path, as the interpreter reaches it.
+    `tag` is None for a pyc outside `__pycache__`. `source_base` is None where the source belongs to a
+    `pycache_prefix` tree and is reached by its path, as the interpreter reaches it.
     """
 
     base: Base
@@ -89,7 +89,7 @@ def open_base(path: str) -> tuple[int, Base]:
 
 @contextlib.contextmanager
 def folder_below(base: Base, folder: str) -> Iterator[int]:
-    """A descriptor of O(folder), which lies below or is O(base); ReplacedError if the way there has changed."""
+    """A descriptor of `folder`, which lies below or is `base`; ReplacedError if the way there has changed."""
     descriptor, now = open_base(base.path)
     try:
         if now != base:
@@ -135,7 +135,7 @@ def _read_judged(name: str, flags: int, folder: int, expected: Identity) -> byte
 
 
 def read_all(file: int, limit: int) -> bytes:
-    """Everything in an open file, but not more than O(limit) bytes."""
+    """Everything in an open file, but not more than `limit` bytes."""
     parts = []
     while limit > 0:
         part = os.read(file, min(limit, 1 << 20))
@@ -147,7 +147,7 @@ def read_all(file: int, limit: int) -> bytes:
 
 
 def remove(suspect: Suspect, dry_run: bool) -> None:
-    """Remove the pyc that was judged; with O(dry_run) only find out whether that would work.
+    """Remove the pyc that was judged; with `dry_run` only find out whether that would work.
 
     Raises ReplacedError where it is gone or another one by now, and OSError where it cannot be removed.
     """

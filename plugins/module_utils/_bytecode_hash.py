@@ -4,7 +4,7 @@
 """The hash of a source as the interpreter that wrote a hash pyc computes it.
 
 The key is the pyc's magic number, the algorithm is SipHash (Aumasson and Bernstein, 2012): SipHash-2-4 up to CPython
-3.10 and in PyPy, SipHash-1-3 from CPython 3.11. The C(_imp.source_hash) of one interpreter therefore gives wrong
+3.10 and in PyPy, SipHash-1-3 from CPython 3.11. The `_imp.source_hash` of one interpreter therefore gives wrong
 answers for the pycs of another.
 """
 
@@ -30,7 +30,7 @@ def rounds_of(number: int) -> Rounds:
 
 
 def source_hash(magic: bytes, source: bytes) -> bytes:
-    """The eight bytes that a hash pyc with this magic (four bytes) holds if it was compiled from O(source)."""
+    """The eight bytes that a hash pyc with this magic (four bytes) holds if it was compiled from `source`."""
     key = int.from_bytes(magic, "little")
     rounds = rounds_of(magic[0] | magic[1] << 8)
     if rounds == _OWN_ROUNDS:
@@ -44,7 +44,7 @@ def computes_quickly(magic: bytes) -> bool:
 
 
 def siphash(rounds: Rounds, key: int, data: bytes) -> bytes:
-    """SipHash of O(data) with the 128-bit key (O(key), 0), as CPython uses it for sources."""
+    """SipHash of `data` with the 128-bit key (`key`, 0), as CPython uses it for sources."""
     whole = len(data) - len(data) % 8
     words = struct.unpack(f"<{whole // 8}Q", data[:whole])
     last = (len(data) & 255) << 56 | int.from_bytes(data[whole:], "little")

@@ -46,7 +46,7 @@ class Left(NamedTuple):
 
 
 class Findings:
-    """What was seen. Every pyc counts once in O(examined), and as fresh, stale, doubtful, left or failed."""
+    """What was seen. Every pyc counts once in `examined`, and as fresh, stale, doubtful, left or failed."""
 
     def __init__(self) -> None:
         self.examined = 0
@@ -101,7 +101,7 @@ class Sources:
 
 
 class Place(NamedTuple):
-    """A folder with pycs. O(times_count) says whether times can prove anything here."""
+    """A folder with pycs. `times_count` says whether times can prove anything here."""
 
     base: Base
     folder: str
@@ -121,7 +121,7 @@ class _Seen(NamedTuple):
 
 
 class Judge:
-    """Judges pycs of one folder into O(found)."""
+    """Judges pycs of one folder into `found`."""
 
     def __init__(self, place: Place, found: Findings) -> None:
         self._place = place
@@ -130,7 +130,7 @@ class Judge:
         self._calm: list[_Seen] = []  # their own times prove them fresh; those of the folder may still object
 
     def cache(self, only_these: bool = False) -> None:
-        """Judge all tagged pycs; with O(only_these) those of the listed sources only."""
+        """Judge all tagged pycs; with `only_these` those of the listed sources only."""
         folder_changed = os.fstat(self._place.descriptor).st_ctime_ns
         newest = 0
         with os.scandir(self._place.descriptor) as entries:

@@ -4,7 +4,7 @@
 """Shares work out among forked processes.
 
 Looking at files is bound by system calls while they are cached and by the disk while they are not; processes help with
-both, threads only with the latter. Plain C(fork) and pipes need neither semaphores nor C(/dev/shm), which hardened
+both, threads only with the latter. Plain `fork` and pipes need neither semaphores nor `/dev/shm`, which hardened
 nodes may not grant.
 """
 
@@ -28,9 +28,9 @@ class LostWorkError(Exception):
 
 
 def share_out(jobs: Sequence[Job], work: Callable[[Job], Result], processes: int) -> list[Result]:
-    """The results of O(work) for every job, in no particular order.
+    """The results of `work` for every job, in no particular order.
 
-    Jobs and O(work) are inherited and may be anything; results must be picklable. Raises LostWorkError if a process
+    Jobs and `work` are inherited and may be anything; results must be picklable. Raises LostWorkError if a process
     failed or was killed.
     """
     bundles = [jobs[start::_MOST_BUNDLES] for start in range(min(len(jobs), _MOST_BUNDLES))]

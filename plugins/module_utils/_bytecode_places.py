@@ -27,7 +27,7 @@ def check_paths(paths: list[str]) -> Targets:
     """Sort paths into folders and sources, before anything is touched.
 
     Raises PathError for a path that is relative, missing, the root of the file system, a cache folder, or neither a
-    folder nor a regular file named C(*.py). Paths inside other given folders are dropped.
+    folder nor a regular file named `*.py`. Paths inside other given folders are dropped.
     """
     folders: list[str] = []
     sources: list[str] = []
@@ -68,7 +68,7 @@ def _real_place(source: str) -> str:
 
 
 def _walks_to(root: str, path: str) -> bool:
-    """Whether a walk from O(root) reaches O(path); caches are not descended into."""
+    """Whether a walk from `root` reaches `path`; caches are not descended into."""
     inside = path.startswith(root + "/")
     return inside and CACHE not in path[len(root) :].split("/")
 
@@ -81,7 +81,7 @@ def check_pythons(pythons: list[str]) -> None:
 
 
 def check_prefix(prefix: str) -> list[str]:
-    """The C(pycache_prefix) tree that was named, or nothing if it is empty or no interpreter has made it yet."""
+    """The `pycache_prefix` tree that was named, or nothing if it is empty or no interpreter has made it yet."""
     if not prefix:
         return []
     if not os.path.isabs(prefix) or os.path.realpath(prefix) == "/":
@@ -92,7 +92,7 @@ def check_prefix(prefix: str) -> list[str]:
 
 
 def interpreters_of(places: Iterable[str]) -> Iterator[str]:
-    """The interpreters of the environments in which folders lie: the nearest C(bin/python) upwards from each."""
+    """The interpreters of the environments in which folders lie: the nearest `bin/python` upwards from each."""
     for place in places:
         candidates = (os.path.join(folder, "bin", name) for folder in _upwards(place) for name in ("python", "python3"))
         nearest = next((python for python in candidates if os.access(python, os.X_OK)), None)

@@ -31,14 +31,14 @@ _ENVIRONMENT_FILE = re.compile(r"^EnvironmentFile=-?[\"']?(/[^\s\"']+)", re.M)
 
 
 class Wanted(NamedTuple):
-    """The sources whose bytecode is searched in C(pycache_prefix) trees: real folders, and files in real folders."""
+    """The sources whose bytecode is searched in `pycache_prefix` trees: real folders, and files in real folders."""
 
     folders: Sequence[str]
     files: dict[str, set[str]]
 
 
 def scan_prefix(prefix: str, wanted: Wanted, found: Findings) -> None:
-    """Judge the pycs below a C(pycache_prefix) that belong to wanted sources.
+    """Judge the pycs below a `pycache_prefix` that belong to wanted sources.
 
     The interpreter builds the path of such a pyc from the path through which it found the source. The same source may
     thus appear under several names, and a link may lead to another source now; so each folder is resolved here.
@@ -93,7 +93,7 @@ def _existing_folder(path: str) -> Iterator[int]:
 
 
 def prefixes_in_use(proc: str = "/proc", unit_folders: Sequence[str] = UNIT_FOLDERS) -> list[str]:
-    """The C(pycache_prefix) trees that running processes and systemd units name, as far as the caller may see them.
+    """The `pycache_prefix` trees that running processes and systemd units name, as far as the caller may see them.
 
     Any account can start a process with any environment. A tree therefore counts only if it belongs to root, to the
     caller, or to the account of the process; units are written by root. Which of them hold bytecode of the wanted

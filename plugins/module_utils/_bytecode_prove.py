@@ -45,7 +45,7 @@ _AS_OWNER = (
 
 
 class Verdict(NamedTuple):
-    """SAME, REPLACED, or the reason for removing the pyc; O(why) explains UNPROVED."""
+    """SAME, REPLACED, or the reason for removing the pyc; `why` explains UNPROVED."""
 
     suspect: Suspect
     result: str
@@ -160,7 +160,7 @@ class Interpreters:
 
 
 def _environment(python: str) -> str:
-    """The folder above the C(bin) that holds an interpreter."""
+    """The folder above the `bin` that holds an interpreter."""
     return os.path.dirname(os.path.dirname(python))
 
 

@@ -63,7 +63,7 @@ Identity = Tuple[int, int, int, int, int]
 
 
 class Header(NamedTuple):
-    """The parts of a header that an interpreter may accept; O(stamp) is mtime and size, or the hash of the source."""
+    """The parts of a header that an interpreter may accept; `stamp` is mtime and size, or the hash of the source."""
 
     magic: bytes
     flags: int
@@ -76,7 +76,7 @@ class Header(NamedTuple):
 
 
 def owner_of(name: str, sources: Container[str]) -> Owner | None:
-    """The source among O(sources) that a pyc in C(__pycache__) belongs to; None if there is none.
+    """The source among `sources` that a pyc in `__pycache__` belongs to; None if there is none.
 
     The name is read from the right, because a stem may contain dots.
     """
@@ -97,7 +97,7 @@ def parse_header(data: bytes, tag: str | None) -> Header | None:
     """The header, or None where every interpreter ignores such a pyc and writes a new one.
 
     That is: fewer than 16 bytes, unknown flags, or a magic number that does not belong to the tag (PEP 552 and
-    C(importlib._bootstrap_external._classify_pyc)). O(tag) is None for a pyc outside C(__pycache__).
+    `importlib._bootstrap_external._classify_pyc`). `tag` is None for a pyc outside `__pycache__`.
     """
     if len(data) < HEADER_SIZE:
         return None
@@ -135,7 +135,7 @@ def compiled_after_last_change(pyc: os.stat_result, source: os.stat_result, now:
     """Whether the times alone prove that the pyc was compiled from the source as it is now.
 
     The ctime of the source is the time of its last change, whatever was done to its mtime. It must lie before the pyc
-    by more than a compilation can last, and the pyc must be exactly as the interpreter left it. O(now) is in
+    by more than a compilation can last, and the pyc must be exactly as the interpreter left it. `now` is in
     nanoseconds since the epoch.
     """
     written = pyc.st_mtime_ns
@@ -151,7 +151,7 @@ def seal_nanoseconds(name: str, pyc: Identity, source: Identity) -> int:
     """The nanoseconds that a remembered proof writes into the mtime of the pyc: a digest of what was proved.
 
     It covers the name, inode and size of the pyc and the inode, size, mtime and ctime of the source, so it holds for
-    linked sources, for C(pycache_prefix) trees and for hard links as well, and ends with any change of the source.
+    linked sources, for `pycache_prefix` trees and for hard links as well, and ends with any change of the source.
     Devices are left out: their numbers change from boot to boot.
     """
     packed = _pack_seal(pyc[1], source[1], source[3], source[4], pyc[2], source[2])

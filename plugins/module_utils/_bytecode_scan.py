@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds the bytecode beside the sources of a tree, or beside one source, and has it judged.
 
-Beside C(m.py) it is in C(__pycache__), one file for every interpreter and optimization level, or it is C(m.pyc), which
-Python uses only once C(m.py) is gone. Bytecode that lives apart from its sources is found by _bytecode_prefix.
+Beside `m.py` it is in `__pycache__`, one file for every interpreter and optimization level, or it is `m.pyc`, which
+Python uses only once `m.py` is gone. Bytecode that lives apart from its sources is found by _bytecode_prefix.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FileId = Tuple[int, int]  # device and inode
 
 
 class _Tree(NamedTuple):
-    """A tree that is being searched; O(skip) are folders that are searched in another way."""
+    """A tree that is being searched; `skip` are folders that are searched in another way."""
 
     base: Base
     skip: AbstractSet[FileId]
@@ -128,7 +128,7 @@ def _scan_below(tree: _Tree, top: str) -> Findings:
 def descend(top: str, descriptor: int, visit: Callable[[str, int], list[str]], found: Findings) -> None:
     """Visit a folder and all below it, depth first, so that only the folders on the way down are open.
 
-    O(visit) gets path and descriptor of a folder and returns the names of those folders in it that are to be visited.
+    `visit` gets path and descriptor of a folder and returns the names of those folders in it that are to be visited.
     """
     way = [(descriptor, top, visit(top, descriptor))]
     while way:
@@ -229,7 +229,7 @@ def _judge_cache(tree: _Tree, sources: Sources, found: Findings, only_these: boo
 
 
 def _judge_beside(base: Base, sources: Sources, name: str, obstacle: str, found: Findings) -> None:
-    """Judge a pyc outside C(__pycache__). Without a source it is the module itself."""
+    """Judge a pyc outside `__pycache__`. Without a source it is the module itself."""
     if not obstacle and name[:-1] in sources.names:
         place = Place(base, sources.folder, sources.descriptor, sources, False)
         Judge(place, found).one(name, (name[:-1], None, _ALL_LEVELS))
@@ -239,7 +239,7 @@ def _judge_beside(base: Base, sources: Sources, name: str, obstacle: str, found:
 
 
 def mounts_below(path: str) -> set[str]:
-    """The mount points at or below a folder, spelled as a search from O(path) spells them.
+    """The mount points at or below a folder, spelled as a search from `path` spells them.
 
     A file that is mounted over a source has the ctime of its own past, so times prove nothing about it.
     """

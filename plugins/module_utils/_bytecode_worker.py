@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compiles sources and compares the code with that of pycs. Its text is run by the interpreter that wrote the pycs.
 
-It reads from standard input and opens no file. A request is a line C(prove <optimizations> <bytes of source> <bytes of
-code>) or C(hash <magic> <bytes of source> 0), followed by those bytes; the answer is one line. Comparing corrupt code
+It reads from standard input and opens no file. A request is a line `prove <optimizations> <bytes of source> <bytes of
+code>` or `hash <magic> <bytes of source> 0`, followed by those bytes; the answer is one line. Comparing corrupt code
 objects crashes CPython 3.12 and 3.13, which is why this never happens in the process of the module.
 """
 
@@ -72,7 +72,7 @@ def same_positions(old: Any, new: Any) -> bool:
 
 
 def same_code(old: CodeType, new: CodeType) -> bool:
-    """Compare all that runs or is shown, recursively, but C(co_filename): installers bake temporary paths in."""
+    """Compare all that runs or is shown, recursively, but `co_filename`: installers bake temporary paths in."""
     pending = [(old, new)]
     while pending:
         one, other = pending.pop()
@@ -89,7 +89,7 @@ def same_code(old: CodeType, new: CodeType) -> bool:
 
 
 def prove(optimizations: str, source: bytes, payload: bytes) -> str:
-    """Whether O(payload) is the code of O(source) at one of the optimization levels (digits)."""
+    """Whether `payload` is the code of `source` at one of the optimization levels (digits)."""
     try:
         old = marshal.loads(payload)
         if not isinstance(old, CodeType):

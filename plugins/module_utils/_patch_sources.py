@@ -77,7 +77,10 @@ class Sources:
         return load_original(self._state_directory, digest)
 
     def edit(self, source: bytes, edits: Sequence[Mapping[str, Any]]) -> tuple[bytes, list[bool]]:
-        """What edits make of a source, and which of them were there already. Raises Misfit."""
+        """What edits make of a source, and which of them were there already.
+
+        Raises Misfit, or ValueError for an edit that is wrong in itself.
+        """
         answer = self._ask(_source_edit, "answer_edits", base64.b64encode(source).decode("ascii"), list(edits))
         if "expected" in answer:
             raise Misfit(answer["expected"], answer["found"])
@@ -91,6 +94,8 @@ class Sources:
         if self._interpreter is None:
             raise InterpreterError(f"{self.python} does not exist")
         answer = self._interpreter.call(room, function, *arguments)
+        if answer.get("error") in ("InvalidEdit", "ValueError"):
+            raise ValueError(answer["message"])
         if "error" in answer:
             raise InterpreterError(f"{self.python}: {answer['error']}: {answer['message']}")
         return answer["result"]

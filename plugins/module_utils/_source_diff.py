@@ -15,7 +15,7 @@ from typing import NamedTuple, Sequence
 from ansible_collections.blackwell.inference.plugins.module_utils._source_text import EditError, ending
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
-_FILE = re.compile(r"(?:---|\+\+\+) (?P<path>[^\t\n]+)")
+_FILE = re.compile(r"(?:---|\+\+\+) (?P<path>[^\t]+)(?:\t.*)?")
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
@@ -96,7 +96,7 @@ def apply_diff(lines: Sequence[str], diff: str) -> str | None:
     """
     hunks = parse_hunks(diff)
     bare = [line.rstrip("\r\n") for line in lines]
-    done = [not _places(bare, hunk.old) and len(_places(bare, hunk.new)) == 1 for hunk in hunks]
+    done = [_is_done(bare, hunk) for hunk in hunks]
     if all(done):
         return None
     if any(done):
@@ -105,6 +105,14 @@ def apply_diff(lines: Sequence[str], diff: str) -> str | None:
     for hunk in hunks:
         result = _apply_hunk(result, hunk)
     return "".join(result)
+
+
+def _is_done(bare: Sequence[str], hunk: Hunk) -> bool:
+    """Whether the new lines are there once, and the old ones nowhere but in them, as context of an insertion is."""
+    new = _places(bare, hunk.new)
+    ends = [place + len(hunk.new) for place in new]
+    outside = [place for place in _places(bare, hunk.old) if not new or not new[0] <= place <= ends[0] - len(hunk.old)]
+    return len(new) == 1 and not outside
 
 
 def _places(bare: Sequence[str], block: Sequence[str]) -> list[int]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import base64
 import re
+import textwrap
 import tokenize
 import warnings
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence, Union
@@ -71,6 +72,10 @@ def apply_edits(source: bytes, edits: Sequence[Edit]) -> Outcome:
     return Outcome(result, present)
 
 
+class InvalidEdit(ValueError):
+    """An edit's own text is not Python, whatever the source."""
+
+
 def answer_edits(source: str, edits: Sequence[Edit]) -> dict[str, Any]:
     """`apply_edits` for a caller in another process: bytes travel as base64, a misfit as its two phrases."""
     try:
@@ -117,7 +122,19 @@ def _shape(node: ast.AST) -> str:
 
 
 def _expression(text: str) -> ast.expr:
-    return ast.parse(text.strip(), mode="eval").body
+    """Parse an expression of an edit. Raises InvalidEdit."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise InvalidEdit(f"`{text}` is not a Python expression: {error}") from error
+
+
+def _block(text: str) -> list[ast.stmt]:
+    """Parse statements of an edit, at any indentation. Raises InvalidEdit."""
+    try:
+        return ast.parse(textwrap.dedent(text)).body
+    except SyntaxError as error:
+        raise InvalidEdit(f"this is not Python: {error}:\n{text}") from error
 
 
 def _scope(source: SourceText, path: str) -> ast.Module | Definition:
@@ -228,8 +245,9 @@ def _literal(value: object) -> str:
 def _append(source: SourceText, node: ast.AST, position: int, items: list[str]) -> Splice:
     """Add items behind the last one: on lines of their own where the last one's line holds no head of the node."""
     line = source.line_at(position)
-    one_line = source.line_start(line) <= source.span(node)[0]
-    gap = " " if one_line else source.newline(line) + source.indent(line)
+    starts_line = source.line_start(line) > source.span(node)[0]
+    continued = line > 1 and source.lines[line - 2].rstrip().endswith("\\")
+    gap = source.newline(line) + source.indent(line) if starts_line and not continued else " "
     return _insertion(position, "".join(f",{gap}{item}" for item in items))
 
 
@@ -243,7 +261,7 @@ def _insertion(position: int, text: str) -> Splice:
 def _insert_methods(source: SourceText, edit: Edit) -> str | None:
     """Insert the definitions of `text` into a class, before its method `before`."""
     owner = _class(source, edit["class"])
-    wanted = [node.name for node in _own_definitions(ast.parse(edit["text"]))]
+    wanted = [node.name for node in _block(edit["text"]) if isinstance(node, _DEFINITIONS)]
     there = {node.name for node in _own_definitions(owner)}
     defined = [name for name in wanted if name in there]
     if defined and len(defined) < len(wanted):
@@ -265,7 +283,7 @@ def _insert_statements(source: SourceText, edit: Edit) -> str | None:
     if len(found) != 1:
         what = f"exactly one statement `{edit[side].strip()}` in {edit.get('scope') or 'the module'}"
         raise EditError(what, f"{len(found)} of them")
-    new = [_shape(node) for node in ast.parse(edit["text"]).body]
+    new = [_shape(node) for node in _block(edit["text"])]
     siblings, index = found[0].siblings, found[0].position
     neighbours = siblings[max(0, index - len(new)) : index] if side == "before" else siblings[index + 1 :][: len(new)]
     if [_shape(node) for node in neighbours] == new:
@@ -291,8 +309,8 @@ def _statements(scope: ast.AST) -> Iterator[_Place]:
 def _is_anchor(node: ast.stmt, text: str) -> bool:
     """Whether a statement looks like the text; a text that ends with a colon describes the head of a compound one."""
     if text.rstrip().endswith(":"):
-        return _head(node) == _head(ast.parse(text.strip() + " pass").body[0])
-    return _shape(node) == _shape(ast.parse(text.strip()).body[0])
+        return _head(node) == _head(_block(text.strip() + " pass")[0])
+    return _shape(node) == _shape(_block(text)[0])
 
 
 def _head(node: ast.stmt) -> dict[str, Any]:

@@ -103,8 +103,8 @@ class SourceText:
         return self._starts[min(line - 1, len(self.lines))]
 
     def line_at(self, offset: int) -> int:
-        """The line (from 1) on which an offset lies."""
-        return bisect.bisect_right(self._starts, offset)
+        """The line (from 1) on which an offset lies; the last one for the end of the text."""
+        return min(bisect.bisect_right(self._starts, offset), len(self.lines))
 
     def span(self, node: Any) -> tuple[int, int]:
         """First and last offset of a node that has a position, without its decorators."""

@@ -7,6 +7,7 @@ rule, or nothing.
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from ansible_collections.blackwell.inference.plugins.plugin_utils._preflight_gpu import gpus_of
@@ -160,7 +161,10 @@ def shm_leftovers(facts: Facts, _wants: Wants) -> Answer:
     paths = [one["path"] for one in orphans]
     size = sum(one["size_bytes"] for one in orphans) / GIB
     shown = " ".join(paths[:SHOWN]) + (f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else "")
-    return Broken(f"{len(paths)} segments with {size:.1f} GiB that no process holds: {shown}")
+    return Broken(
+        f"{len(paths)} segments with {size:.1f} GiB that no process holds: {shown}",
+        f"rm {' '.join(map(shlex.quote, paths))}",
+    )
 
 
 def limits(facts: Facts, wants: Wants) -> Answer:

@@ -30,6 +30,10 @@ DRIVER_INSTALL = (
     "install an NVIDIA driver with open kernel modules (Ubuntu: apt-get install nvidia-driver-580-server-open), reboot "
     "and try nvidia-smi; a node without GPUs is declared by node_preflight_hardware: cpu"
 )
+OPEN_MODULES = (
+    "Blackwell works with the open kernel modules only: install them (Ubuntu: apt-get install "
+    "nvidia-driver-580-server-open), then reboot"
+)
 # By whether a GPU is Blackwell: the first CUDA, and the driver from which on it works.
 CUDA_DRIVERS = {False: (((13,), 580), ((0,), 525)), True: (((13,), 580), ((0,), 570))}
 # What mends a driver that does not work, by the state that gpu_node_facts tells.
@@ -85,6 +89,11 @@ def is_blackwell(gpu: Gpu) -> bool:
     return capability(gpu) >= BLACKWELL
 
 
+def may_be_blackwell(facts: Facts) -> bool:
+    """Whether a GPU is Blackwell; one that does not tell its capability is held for what these roles are made for."""
+    return any(is_blackwell(gpu) or not capability(gpu) for gpu in gpus_of(facts))
+
+
 def gpu_driver(facts: Facts, _wants: Wants) -> Answer:
     """A driver that answers and has GPUs. Not knowing the GPUs is the failure itself, so it is never milder."""
     if gpus_of(facts):
@@ -94,6 +103,8 @@ def gpu_driver(facts: Facts, _wants: Wants) -> Answer:
     why = "; ".join(dict.fromkeys(filter(None, reasons))) or (
         gpus.reason if isinstance(gpus, Unknown) else "it names no GPU"
     )
+    if state == "no-devices" and facts.get("gpu_node.driver.flavour") == "proprietary":
+        return Broken(f"the node is declared gpu, and its proprietary kernel modules know no GPU: {why}", OPEN_MODULES)
     remedy = DRIVER_REMEDIES.get(state, "") if isinstance(state, str) else ""
     return Broken(f"the node is declared gpu, and no GPU can be used: {why}", remedy or DRIVER_INSTALL)
 
@@ -121,7 +132,7 @@ def _unseen(gpu: Gpu) -> str:
 def driver_flavour(facts: Facts, _wants: Wants) -> Answer:
     """Blackwell works with open kernel modules only."""
     flavour = facts.get("gpu_node.driver.flavour")
-    if flavour == "open" or not gpus_of(facts):
+    if flavour == "open" or not may_be_blackwell(facts):
         return None
     if isinstance(flavour, Unknown):
         return flavour
@@ -139,9 +150,7 @@ def driver_version(facts: Facts, wants: Wants) -> Answer:
         return None
     if isinstance(version, Unknown):
         return version
-    # a GPU that does not tell its capability is held for what these roles are made for
-    blackwell = any(is_blackwell(gpu) or not capability(gpu) for gpu in gpus)
-    needed = next(driver for first, driver in CUDA_DRIVERS[blackwell] if release_of(wants.cuda) >= first)
+    needed = next(driver for first, driver in CUDA_DRIVERS[may_be_blackwell(facts)] if release_of(wants.cuda) >= first)
     if release_of(version) >= (needed,):
         return None
     return Broken(f"the driver is {version}, and CUDA {wants.cuda} of the lock needs {needed} or later on these GPUs")

@@ -141,7 +141,7 @@ def _write_program(directory: Path, commands: list[dict[str, Any]]) -> None:
     (directory / "answers.json").write_text(json.dumps(commands, indent=1), encoding="utf-8")
     shutil.copy(Path(__file__).with_name("nvidia_smi.py"), directory / "nvidia_smi.py")
     program = directory / "nvidia-smi"
-    program.write_text('#!/bin/sh\nexec python3 "$(dirname "$0")/nvidia_smi.py" "$@"\n')
+    program.write_text('#!/bin/sh\nexec python3 -I -S "$(dirname "$0")/nvidia_smi.py" "$@"\n')
     program.chmod(0o755)
 
 

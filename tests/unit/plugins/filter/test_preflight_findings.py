@@ -313,6 +313,18 @@ BREAKS: list[tuple[str, str, Changes, Changes, list[str]]] = [
         ["did not end", "wedged"],
     ),
     (
+        "gpu_driver",
+        "error",
+        {
+            "gpu_node.gpus": None,
+            "gpu_node.driver.state": "no-devices",
+            "gpu_node.driver.flavour": "proprietary",
+            "gpu_node.reasons.driver": "No devices were found",
+        },
+        {},
+        ["proprietary kernel modules", "No devices were found", "open kernel modules only"],
+    ),
+    (
         "gpu_missing",
         "warning",
         {"gpu_node.pci_gpus.1": {"bus_id": "0000:70:00.0", "device_id": "2BB5", "driver": "vfio-pci"}},
@@ -344,6 +356,13 @@ BREAKS: list[tuple[str, str, Changes, Changes, list[str]]] = [
         {"gpu_node.processes": [{**PROCESS, "unit": "jupyter.service", "gpus": None, "memory_mib": None}]},
         {},
         ["python3 (4711, jupyter.service) holds a GPU"],
+    ),
+    (
+        "driver_flavour",
+        "error",
+        {"gpu_node.driver.flavour": "proprietary", "gpu_node.gpus.1.compute_capability": "10.0"},
+        {"tensor_parallel": 1},
+        ["GPUs 0, 1: Blackwell"],
     ),
     ("driver_flavour", "error", {"gpu_node.driver.flavour": "proprietary"}, {}, ["GPUs 0, 1: Blackwell", "open"]),
     ("driver_version", "error", {"gpu_node.driver.version": "570.211.01"}, {}, ["570.211.01", "13.0", "580"]),
@@ -428,7 +447,7 @@ BREAKS: list[tuple[str, str, Changes, Changes, list[str]]] = [
         "warning",
         {"gpu_node.shm.leftovers": [{**SEGMENT, "path": f"/dev/shm/psm_{number}"} for number in range(7)]},
         {},
-        ["7 segments with 7.0 GiB", "/dev/shm/psm_4 and 2 more"],
+        ["7 segments with 7.0 GiB", "/dev/shm/psm_4 and 2 more", "rm /dev/shm/psm_0", "/dev/shm/psm_6"],
     ),
     ("limits_low", "warning", {}, {"limits": {}}, ["MEMLOCK is 8388608 and NOFILE is 1024", "{MEMLOCK: infinity"]),
     ("cpu_governor", "warning", {"gpu_node.cpu.governors": ["performance", "powersave"]}, {}, ["powersave"]),
@@ -529,6 +548,15 @@ HARMLESS: dict[str, tuple[Changes, Changes]] = {
         {},
     ),
     "a kernel that does not scale the frequency": ({"gpu_node.cpu.governors": None}, {}),
+    "an older GPU whose modules can't be told": (
+        {
+            "gpu_node.gpus.0.compute_capability": "8.0",
+            "gpu_node.gpus.1.compute_capability": "8.0",
+            "gpu_node.driver.flavour": None,
+            "node.torch.arch_list": ["sm_80"],
+        },
+        {},
+    ),
     "an older GPU with proprietary modules and driver": (
         {
             "gpu_node.gpus.0.compute_capability": "9.0",

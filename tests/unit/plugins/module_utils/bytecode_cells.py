@@ -194,7 +194,7 @@ SOURCELESS_EDITS = (
 
 
 class Row(NamedTuple):
-    """What happened to one edit, one character for each kind, C(-) where the combination has no meaning."""
+    """What happened to one edit, one character for each kind, `-` where the combination has no meaning."""
 
     before: str  # what a fresh interpreter ran after the edit, see Cell.letter
     action: str  # K kept, R removed, L left

@@ -9,9 +9,6 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_http import parse_url, read_key
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_metrics import (
     parse_metrics,
@@ -26,6 +23,8 @@ from ansible_collections.blackwell.inference.plugins.module_utils._serving_promp
     long_document,
     prompts,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def test_every_kind_has_prompts_of_its_size() -> None:
@@ -77,7 +76,9 @@ def test_addresses_are_read(url: str, host: str, port: int, base: str) -> None:
     assert (endpoint.host, endpoint.port, endpoint.base) == (host, port, base)
 
 
-@pytest.mark.parametrize("url", ["", "node:8000", "ftp://node", "http://", "http://node/?a=1", "http://n:99999", "http://n:x"])
+@pytest.mark.parametrize(
+    "url", ["", "node:8000", "ftp://node", "http://", "http://node/?a=1", "http://n:99999", "http://n:x"]
+)
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError):
         parse_url(url)
@@ -153,7 +154,12 @@ def test_metrics_without_a_sample_say_nothing() -> None:
 
 
 def test_sglangs_requests_are_added_up_by_either_name_of_the_histogram() -> None:
-    older = {"completion_tokens": 12, "spec_verify_ct": 5, "spec_accept_histogram": [1, 2, 2], "spec_draft_token_num": 15}
+    older = {
+        "completion_tokens": 12,
+        "spec_verify_ct": 5,
+        "spec_accept_histogram": [1, 2, 2],
+        "spec_draft_token_num": 15,
+    }
     newer = {"completion_tokens": 9, "spec_verify_ct": 4, "spec_correct_drafts_histogram": [0, 4]}
     found = sglang_acceptance([older, newer, {"completion_tokens": 1}])
     assert (found.drafts, found.accepted_tokens, found.draft_tokens) == (9, 10, 15)
@@ -185,9 +191,15 @@ def test_any_text_is_read_as_metrics(text: str) -> None:
     sglang_gauge(text)
 
 
-ANYTHING = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.integers(-2, 5) | st.none())
+ANYTHING = (
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.integers(-2, 5) | st.none())
+)
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["spec_verify_ct", "completion_tokens", "spec_accept_histogram"]), ANYTHING)))
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["spec_verify_ct", "completion_tokens", "spec_accept_histogram"]), ANYTHING)
+    )
+)
 def test_any_meta_info_is_read(metas: list[dict[str, object]]) -> None:
     sglang_acceptance(metas)

@@ -8,9 +8,6 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.blackwell.inference.plugins.module_utils._source_text import (
     SourceText,
     Splice,
@@ -20,6 +17,8 @@ from ansible_collections.blackwell.inference.plugins.module_utils._source_text i
     splice,
     split_lines,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 BYTES = {
     "plain": b"x = 1\n",
