@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from typing import Iterable, NamedTuple
+from functools import partial
+from typing import Callable, Iterable, NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
     ReplacedError,
     Suspect,
+    file_id,
     remove,
     seal,
 )
@@ -111,16 +113,21 @@ def invalidate(request: Request) -> Outcome:
 
 def _scan(targets: Targets, prefixes: list[str]) -> Findings:
     found = Findings()
-    skip = {(status.st_dev, status.st_ino) for status in map(os.stat, prefixes)}
-    for folder in targets.folders:
-        scan_tree(folder, skip, found)
     wanted = Wanted([os.path.realpath(folder) for folder in targets.folders], {})
     for source in targets.sources:
-        scan_source(source, found)
         folder, name = os.path.split(source)
         wanted.files.setdefault(os.path.realpath(folder), set()).add(name)
-    for prefix in prefixes:
-        scan_prefix(prefix, wanted, found)
+    skip = frozenset(filter(None, map(file_id, prefixes)))
+    searches: list[tuple[str, Callable[[], None]]] = [
+        *((folder, partial(scan_tree, folder, skip, found)) for folder in targets.folders),
+        *((source, partial(scan_source, source, found)) for source in targets.sources),
+        *((prefix, partial(scan_prefix, prefix, wanted, found)) for prefix in prefixes),
+    ]
+    for path, search in searches:
+        try:
+            search()
+        except OSError as error:
+            found.errors.append((path, error))
     return found
 
 

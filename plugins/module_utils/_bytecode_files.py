@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import time
-from typing import Iterator, NamedTuple
+from typing import Iterator, NamedTuple, Tuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
     FLAG_HASH,
@@ -32,6 +32,9 @@ FILE_NO_LINK = FILE | os.O_NOFOLLOW
 LARGEST_SOURCE = 8 << 20
 _CHANGED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 _LARGEST_FILE = 64 << 20
+
+
+FileId = Tuple[int, int]  # device and inode
 
 
 class Base(NamedTuple):
@@ -85,6 +88,15 @@ def open_base(path: str) -> tuple[int, Base]:
     descriptor = os.open(path, FOLDER)
     status = os.fstat(descriptor)
     return descriptor, Base(path, status.st_dev, status.st_ino)
+
+
+def file_id(path: str) -> FileId | None:
+    """Device and inode of a file, or None if it is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc 
     compiled_after_last_change,
     identity,
     is_sealed,
+    left_as_written,
     owner_of,
     parse_header,
     plain_header,
@@ -146,7 +147,7 @@ class Judge:
                 if seen is not None:
                     self._judge(seen)
                     # An interpreter renames its pyc into the folder, so that the folder changes at the same time.
-                    if newest < seen.pyc.st_ctime_ns < seen.pyc.st_mtime_ns + SETTLED_AT_ONCE:
+                    if newest < seen.pyc.st_ctime_ns and left_as_written(seen.pyc):
                         newest = seen.pyc.st_ctime_ns
         self._settle(folder_changed, newest)
 

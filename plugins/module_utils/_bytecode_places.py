@@ -29,18 +29,17 @@ def check_paths(paths: list[str]) -> Targets:
     Raises PathError for a path that is relative, missing, the root of the file system, a cache folder, or neither a
     folder nor a regular file named `*.py`. Paths inside other given folders are dropped.
     """
-    folders: list[str] = []
-    sources: list[str] = []
-    for path in dict.fromkeys(os.path.normpath(path) if path else path for path in paths):
-        (folders if _is_folder(path) else sources).append(path)
-    roots = [os.path.realpath(folder) for folder in folders]
+    folders: dict[str, str] = {}  # as they were given, by their real paths
+    sources: dict[str, str] = {}
+    for given in paths:
+        path = os.path.normpath(given) if given else given
+        if _is_folder(path):
+            folders.setdefault(os.path.realpath(path), path)
+        else:
+            sources.setdefault(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), path)
     return Targets(
-        [
-            path
-            for path, real in zip(folders, roots)
-            if not any(_walks_to(root, real) for root in roots if root != real)
-        ],
-        [path for path in sources if not any(_walks_to(root, _real_place(path)) for root in roots)],
+        [path for real, path in folders.items() if not any(_walks_to(root, real) for root in folders)],
+        [path for real, path in sources.items() if not any(_walks_to(root, real) for root in folders)],
     )
 
 
@@ -60,11 +59,6 @@ def _is_folder(path: str) -> bool:
     if not stat.S_ISREG(status.st_mode) or not path.endswith(".py"):
         raise PathError(f"path {path} is neither a folder nor a Python source (*.py)")
     return False
-
-
-def _real_place(source: str) -> str:
-    """The real folder of a source and its name there; a link stays what it is."""
-    return os.path.join(os.path.realpath(os.path.dirname(source)), os.path.basename(source))
 
 
 def _walks_to(root: str, path: str) -> bool:

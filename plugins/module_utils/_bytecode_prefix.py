@@ -111,10 +111,9 @@ def _belongs_to(prefix: str, owners: set[int]) -> bool:
 
 
 def _named_by_processes(proc: str) -> Iterator[tuple[str, int]]:
-    for name in os.listdir(proc):
-        if name.isdigit():
-            with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
-                yield from _named_by_process(proc, os.path.join(proc, name))
+    for process in glob.glob(proc + "/[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+            yield from _named_by_process(proc, process)
 
 
 def _named_by_process(proc: str, process: str) -> Iterator[tuple[str, int]]:

@@ -71,9 +71,10 @@ class Worker:
             self._start()
         request = b"%s %s %d %d\n" % (verb.encode("ascii"), argument.encode("ascii"), len(source), len(code))
         try:
-            assert self._process and self._process.stdin
-            self._process.stdin.write(request + source + code)
-            self._process.stdin.flush()
+            stream = self._process.stdin if self._process else None
+            if stream is not None:
+                stream.write(request + source + code)
+                stream.flush()
         except OSError as error:
             self.stop()
             raise WorkerError(f"{self.python} died") from error
@@ -81,11 +82,14 @@ class Worker:
 
     def stop(self) -> None:
         """End the interpreter."""
-        if self._process is not None:
-            self._process.kill()
-            with contextlib.suppress(OSError):
-                self._process.communicate()
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):  # what was not sent yet can't be sent any more
+                        stream.close()
 
     def _start(self) -> str:
         try:

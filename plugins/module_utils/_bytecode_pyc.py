@@ -131,6 +131,11 @@ def stamp_matches(stamp: bytes, source: os.stat_result) -> tuple[bool, bool]:
     return mtime == source.st_mtime_ns // SECOND & 0xFFFFFFFF, size == source.st_size & 0xFFFFFFFF
 
 
+def left_as_written(pyc: os.stat_result) -> bool:
+    """Whether nothing happened to a pyc after an interpreter had put it into its place."""
+    return 0 <= pyc.st_ctime_ns - pyc.st_mtime_ns < SETTLED_AT_ONCE
+
+
 def compiled_after_last_change(pyc: os.stat_result, source: os.stat_result, now: int) -> bool:
     """Whether the times alone prove that the pyc was compiled from the source as it is now.
 
@@ -141,7 +146,7 @@ def compiled_after_last_change(pyc: os.stat_result, source: os.stat_result, now:
     written = pyc.st_mtime_ns
     return (
         source.st_ctime_ns + COMPILE_WINDOW + COMPILE_WINDOW_PER_BYTE * source.st_size < written <= now
-        and 0 <= pyc.st_ctime_ns - written < SETTLED_AT_ONCE
+        and left_as_written(pyc)
         and source.st_mtime_ns <= source.st_ctime_ns
         and source.st_dev == pyc.st_dev
     )

@@ -13,11 +13,12 @@ import errno
 import functools
 import os
 import re
-from typing import AbstractSet, Callable, NamedTuple, Tuple
+from typing import AbstractSet, Callable, NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
     FOLDER_NO_LINK,
     Base,
+    FileId,
     ReplacedError,
     Suspect,
     folder_below,
@@ -38,8 +39,6 @@ _ALL_LEVELS = "012"  # nothing says at which level a pyc outside __pycache__ was
 _DEEPEST = 400  # levels below the given folder; each one holds a file descriptor
 _FOLDERS_WORTH_SHARING = 256
 NO_FOLDER_NOW = (errno.ELOOP, errno.ENOTDIR)
-
-FileId = Tuple[int, int]  # device and inode
 
 
 class _Tree(NamedTuple):

@@ -143,10 +143,10 @@ class Chains:
             raise Verdict(
                 "drifted", f"{record.path} is left of an engine that is gone; delete the rest of the environment"
             )
+        if digest_of(actual) == engine.recorded.get(record.file) != record.pristine:
+            return None
         if is_ours(record, actual) or digest_of(actual) == record.pristine:
             return self.locate(engine, record.file)
-        if digest_of(actual) == engine.recorded.get(record.file):
-            return None
         reason = f"{record.path}: expected what this module wrote, or the wheel's own file; found another content"
         raise Verdict("drifted", f"{reason}. {reinstall_hint(engine)}")
 

@@ -11,15 +11,17 @@ nothing is written to the node for this.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from types import ModuleType, TracebackType
-from typing import Any, Sequence
+from typing import IO, Any, Sequence
 
-# Reads one JSON request a line; answers each with one line. The first request brings the rooms.
+# Reads one JSON request a line, answers each with one line on a descriptor of its own: an environment's start-up code
+# may print. The first request brings the rooms.
 _SERVER = r"""
-import json, sys, types
-answers, sys.stdout = sys.stdout, sys.stderr
+import json, os, sys, types
+answers = os.fdopen(int(sys.argv[1]), "w")
 for line in sys.stdin:
     request = json.loads(line)
     try:
@@ -48,25 +50,37 @@ class Interpreter:
         self.python = python
         self._rooms: list[list[str]] = [[room.__name__, _source_of(room)] for room in rooms]
         self._process: subprocess.Popen[str] | None = None
+        self._answers: IO[str] | None = None
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process; a pipe could fill up
 
     def __enter__(self) -> Interpreter:
         """Start the process. Raises InterpreterError when that fails."""
-        command = [self.python, "-I", "-B", "-c", _SERVER]
+        reader, writer = os.pipe()
+        command = [self.python, "-I", "-B", "-c", _SERVER, str(writer)]
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, encoding="utf-8"
+                command,
+                stdin=subprocess.PIPE,
+                stdout=self._said,
+                stderr=self._said,
+                pass_fds=[writer],
+                encoding="utf-8",
             )
         except OSError as error:
+            os.close(reader)
             raise InterpreterError(f"{self.python} can't be started: {error.strerror}") from error
+        finally:
+            os.close(writer)
+        self._answers = os.fdopen(reader, encoding="utf-8")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the process."""
-        if self._process is not None:
+        if self._process is not None and self._answers is not None:
             self._process.communicate()
+            self._answers.close()
         self._said.close()
 
     def call(self, room: ModuleType, function: str, *arguments: Any) -> dict[str, Any]:
@@ -76,7 +90,7 @@ class Interpreter:
         Raises InterpreterError when the process does not answer.
         """
         process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
+        if process is None or process.stdin is None or self._answers is None:
             raise InterpreterError("the interpreter was not started")
         request = {"rooms": self._rooms, "room": room.__name__, "function": function, "arguments": arguments}
         try:
@@ -84,7 +98,7 @@ class Interpreter:
             process.stdin.flush()
         except BrokenPipeError:
             pass  # it died; what it said follows
-        line = process.stdout.readline()
+        line = self._answers.readline()
         if not line:
             process.wait()
             self._said.seek(0)

@@ -92,29 +92,32 @@ class _Judge:
         return Plan(reports + conflicts, results)
 
     def apply(self, entry: Entry) -> Report:
-        """Give an entry to its files, or find why it doesn't belong there."""
+        """Give an entry to its files, or find why it doesn't belong there. Raises ValueError for an invalid edit."""
         engine = self.engines[entry.engine]
         if engine is None:
             return Report(entry.id, "not_applicable", f"{entry.engine} is not installed for {self._sources.python}")
         try:
-            try:
-                targets = self._prepare(entry, engine)
-                applied = Report(
-                    entry.id,
-                    "applied",
-                    f"{entry.engine} {engine.release} needs it",
-                    [target.path for target in targets],
-                    entry.limits_for(engine.release),
-                    entry.invalidates,
-                )
-            except Verdict as verdict:
-                if verdict.status in FAILURES:
-                    raise
-                targets, applied = [], Report(entry.id, verdict.status, verdict.reason)
-            self._chains.withdraw(entry.id, keep=[target.key for target in targets])
+            report, keep = self._verdict(entry, engine)
+            self._chains.withdraw(entry.id, keep)
         except Verdict as verdict:
             return Report(entry.id, verdict.status, verdict.reason)
-        return applied
+        except ValueError as error:
+            raise ValueError(f"patch {entry.id}: {error}") from error
+        return report
+
+    def _verdict(self, entry: Entry, engine: Engine) -> tuple[Report, list[str]]:
+        """The verdict and the keys of the files that get the patch. Raises Verdict for a failure."""
+        try:
+            targets = self._prepare(entry, engine)
+        except Verdict as verdict:
+            if verdict.status in FAILURES:
+                raise
+            return Report(entry.id, verdict.status, verdict.reason), []
+        reason = f"{entry.engine} {engine.release} needs it"
+        paths = [target.path for target in targets]
+        limits = entry.limits_for(engine.release)
+        report = Report(entry.id, "applied", reason, paths, limits, entry.invalidates)
+        return report, [target.key for target in targets]
 
     def _prepare(self, entry: Entry, engine: Engine) -> list[Target]:
         """Give an entry to its files, and return them. Raises Verdict when it is anything but applied."""

@@ -191,9 +191,9 @@ def commit(directory: str, writes: Sequence[Write], old: Manifest, new: Manifest
 
 
 def remove_leftovers(paths: Sequence[str]) -> None:
-    """Remove staged files of a run that was killed."""
+    """Remove staged files, of this run or of one that was killed; those that aren't there don't matter."""
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
+        if os.path.lexists(path):  # a read-only file system refuses to unlink even what isn't there
             os.unlink(path)
 
 
@@ -213,7 +213,9 @@ def _transition(old: Manifest, new: Manifest) -> Manifest:
 
 def _abandon(directory: str, writes: Sequence[Write], old: Manifest) -> None:
     """Take back everything but sources."""
-    remove_leftovers([staging_path(write.path) for write in writes])
+    for write in writes:
+        with contextlib.suppress(OSError):
+            remove_leftovers([staging_path(write.path)])
     with contextlib.suppress(OSError):  # a full disk: what stays is a manifest that also describes the old sources
         if load_manifest(directory) != old:
             _write_state(directory, "manifest.json", dump_manifest(old))

@@ -60,8 +60,8 @@ def locate(sources: Sources, engine: Engine, file: str, manifest: Manifest) -> T
     if actual is None:
         raise Verdict("drifted", f"{path}: expected the file; found none. {reinstall_hint(engine)}")
     record = manifest.get(key)
-    ours = record is not None and is_ours(record, actual)
     recorded = engine.recorded.get(file)
+    ours = record is not None and is_ours(record, actual) and recorded != digest_of(actual)
     known = record is not None and digest_of(actual) == record.pristine
     if not ours and not known and recorded not in (None, digest_of(actual)):
         raise Verdict("drifted", _drifted(path, digest_of(actual), recorded, engine))

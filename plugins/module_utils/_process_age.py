@@ -147,7 +147,7 @@ def _describe(process: Process, began: int, evidence: list[str], newer: list[Cha
         "ppid": process.ppid,
         "unit": process.unit,
         # Arguments may hold secrets that somebody passed there, so only the program and its first words are told.
-        "command": " ".join(process.command[:3])[:MAX_COMMAND],
+        "command": " ".join(process.command[:3])[:MAX_COMMAND].strip(),
         "started": _seconds(process.start),
         "code_from": _seconds(began),
         "evidence": evidence,

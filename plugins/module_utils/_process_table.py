@@ -84,7 +84,7 @@ def boot_offset() -> int:
     Not `btime` of /proc/stat: it is whole seconds, up to 0.9 s early. Of several tries the tightest counts.
     """
     tries = []
-    for _ in range(5):
+    for _try in range(5):
         before = _wall()
         boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         after = _wall()
@@ -137,7 +137,7 @@ def _stat(base: str) -> Stat | None:
 
 def _environment(block: bytes) -> dict[str, str]:
     pairs = (os.fsdecode(item).partition("=") for item in block.split(b"\0") if b"=" in item)
-    return {name: value for name, _, value in pairs}
+    return {name: value for name, _equals, value in pairs}
 
 
 def _read(path: str) -> bytes | None:

@@ -209,7 +209,7 @@ def _wave(plan: Plan, prompts: list[Prompt], streams: int, deadline: float) -> W
                 requests.append(done)
 
     started = time.monotonic()
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(streams)]
+    threads = [threading.Thread(target=work, daemon=True) for _stream in range(streams)]
     for thread in threads:
         thread.start()
     for thread in threads:

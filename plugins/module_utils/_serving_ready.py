@@ -26,6 +26,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._serving_log i
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_prompts import long_document
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_unit import (
+    Run,
     UnitState,
     death,
     invocation_log,
@@ -40,7 +41,12 @@ MAX_GARBAGE = 3
 
 
 class Wait(NamedTuple):
-    """What to wait for. Times are seconds; `unit` '' means that nobody can tell whether the process lives."""
+    """What to wait for. Times are seconds; `unit` '' means that nobody can tell whether the process lives.
+
+    `timeout` bounds the waiting, not the work: no first completion is asked for after it, but one under way, and
+    the stages after it, have `request_timeout` each. A first request that compiles kernels would otherwise be cut short
+    again and again by a caller that waits in slices.
+    """
 
     endpoint: Endpoint
     model: str
@@ -55,12 +61,13 @@ class Wait(NamedTuple):
 class Watch:
     """The wait's time and stages, and its unit with the log. Without a unit nothing is watched, and nothing dies."""
 
-    def __init__(self, unit: str, timeout: float) -> None:
+    def __init__(self, run: Run, unit: str, timeout: float) -> None:
         """Look at the unit for the first time; raises UnitError."""
+        self.run = run
         self.unit = unit
         self.started = time.monotonic()
         self.deadline = self.started + timeout
-        self.first: UnitState | None = unit_state(unit) if unit else None
+        self.first: UnitState | None = unit_state(run, unit) if unit else None
         self.phases: list[dict[str, Any]] = []
         self.stages: list[dict[str, Any]] = []
         self._read = 0.0
@@ -78,7 +85,7 @@ class Watch:
         """Why the process is gone, or ''."""
         if self.first is None:
             return ""
-        now = unit_state(self.unit)
+        now = unit_state(self.run, self.unit)
         if not self.first.invocation:
             self.first = now
         return death(self.first, now)
@@ -87,7 +94,7 @@ class Watch:
         """The invocation's last lines."""
         if self.first is None:
             return []
-        return split_log(invocation_log(self.unit, self.first.invocation, LOG_LINES))
+        return split_log(invocation_log(self.run, self.unit, self.first.invocation, LOG_LINES))
 
     def look(self, force: bool = False) -> None:
         """Note the phase that the log shows, from time to time."""
@@ -100,17 +107,19 @@ class Watch:
             self.phases.append({"phase": phase, "seconds": round(now - self.started, 1)})
 
 
-def wait_until_ready(wait: Wait) -> dict[str, Any]:
+def wait_until_ready(wait: Wait, run: Run) -> dict[str, Any]:
     """Wait, and say how it ended: `ready`, `cause` ('' when ready, else died, timeout, refused, failed) and `message`.
 
-    Raises UnitError when systemd does not know the unit.
+    `run` runs a command, as for systemctl and journalctl. Raises UnitError when systemd does not know the unit.
     """
-    watch = Watch(wait.unit, wait.timeout)
+    watch = Watch(run, wait.unit, wait.timeout)
     cause, message = _first_completion(wait, watch)
     if not cause and wait.long_bytes:
         cause, message = _stage(wait, watch, "long prompt", [long_document(wait.long_bytes).text])
     if not cause and wait.parallel:
         cause, message = _stage(wait, watch, "parallel", [wait.prompt] * wait.parallel)
+    if cause:
+        time.sleep(PAUSE)  # the journal gets the last words of a process a moment after its death
     watch.look(force=True)
     seen = watch.phases[-1]["phase"] if watch.phases else ""
     return {
@@ -127,7 +136,7 @@ def wait_until_ready(wait: Wait) -> dict[str, Any]:
 
 def _first_completion(wait: Wait, watch: Watch) -> tuple[str, str]:
     """Ask until a completion came back; cause and message when that is hopeless."""
-    garbage, last = 0, "no request was sent yet"
+    garbage, last = 0, ""
     while True:
         gone = watch.dead()
         if gone:
@@ -135,7 +144,7 @@ def _first_completion(wait: Wait, watch: Watch) -> tuple[str, str]:
         if watch.left() <= 0:
             return "timeout", f"no completion after {wait.timeout:g} s; the last try: {last}"
         try:
-            _complete(wait, wait.prompt, min(watch.left(), wait.request_timeout))
+            _complete(wait, wait.prompt, wait.request_timeout)
             watch.passed("completion")
             return "", ""
         except EndpointError as error:
@@ -149,10 +158,7 @@ def _first_completion(wait: Wait, watch: Watch) -> tuple[str, str]:
 
 def _stage(wait: Wait, watch: Watch, name: str, prompts: list[str]) -> tuple[str, str]:
     """Send prompts at the same time, once; all must come back."""
-    left = min(wait.request_timeout, watch.left())
-    if left <= 0:
-        return "timeout", f"{name}: no time was left of {wait.timeout:g} s"
-    errors = _together(wait, prompts, left)
+    errors = _together(wait, prompts, wait.request_timeout)
     if any(error.kind == "too_long" for error in errors):
         watch.stages.append({"stage": name, "status": "not_applicable", "reason": errors[0].message})
         return "", ""

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-import subprocess
-from typing import NamedTuple
+from typing import Callable, List, NamedTuple, Tuple
 
 PROPERTIES = "LoadState,ActiveState,SubState,InvocationID,NRestarts,Result,ExecMainStatus,MainPID"
-QUICK = 20.0
+QUICK = "20"  # seconds for a question; systemctl itself would wait for a systemd that hangs
+
+# Runs a command and gives its exit status, output and errors; raises OSError when it cannot be started.
+Run = Callable[[List[str]], Tuple[int, str, str]]
 
 
 class UnitError(Exception):
@@ -51,9 +53,9 @@ def _number(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def unit_state(unit: str) -> UnitState:
+def unit_state(run: Run, unit: str) -> UnitState:
     """The unit now; raises UnitError."""
-    return parse_state(unit, _run(["systemctl", "show", unit, "--property=" + PROPERTIES]))
+    return parse_state(unit, _ask(run, ["systemctl", "show", unit, "--property=" + PROPERTIES]))
 
 
 def death(first: UnitState, now: UnitState) -> str:
@@ -70,22 +72,23 @@ def death(first: UnitState, now: UnitState) -> str:
     return ""
 
 
-def invocation_log(unit: str, invocation: str, lines: int) -> str:
+def invocation_log(run: Run, unit: str, invocation: str, lines: int) -> str:
     """The last lines that this invocation wrote to the journal; '' when the journal cannot be read."""
     match = f"_SYSTEMD_INVOCATION_ID={invocation}" if invocation else f"_SYSTEMD_UNIT={unit}"
     command = ["journalctl", "--no-pager", "--quiet", "--all", "--output=cat", f"--lines={lines}", match]
     try:
-        return _run(command)
+        return _ask(run, command)
     except UnitError:
         return ""
 
 
-def _run(command: list[str]) -> str:
+def _ask(run: Run, command: list[str]) -> str:
+    """The output of a command; raises UnitError."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=QUICK, check=False)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise UnitError(f"{command[0]} does not answer: {error}. Is systemd running on this node?") from error
-    if done.returncode != 0:
-        message = done.stderr.decode("utf-8", "replace").strip()
-        raise UnitError(f"{' '.join(command[:3])} failed with {done.returncode}: {message}")
-    return done.stdout.decode("utf-8", "replace")
+        status, output, errors = run(["timeout", QUICK, *command])
+    except OSError as error:
+        raise UnitError(f"{command[0]} cannot be run: {error}. Is systemd running on this node?") from error
+    if status != 0:
+        said = " ".join(errors.split()) or ("no answer" if status == 124 else "no message")
+        raise UnitError(f"{' '.join(command[:3])} failed with {status}: {said}")
+    return output

@@ -24,6 +24,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence, Union
 from ansible_collections.blackwell.inference.plugins.module_utils._source_diff import apply_diff
 from ansible_collections.blackwell.inference.plugins.module_utils._source_text import (
     EditError,
+    InvalidEdit,
     SourceText,
     Splice,
     decode,
@@ -70,10 +71,6 @@ def apply_edits(source: bytes, edits: Sequence[Edit]) -> Outcome:
         warnings.simplefilter("ignore", SyntaxWarning)
         compile(result, "<patched source>", "exec", dont_inherit=True)
     return Outcome(result, present)
-
-
-class InvalidEdit(ValueError):
-    """An edit's own text is not Python, whatever the source."""
 
 
 def answer_edits(source: str, edits: Sequence[Edit]) -> dict[str, Any]:
@@ -261,17 +258,23 @@ def _insertion(position: int, text: str) -> Splice:
 def _insert_methods(source: SourceText, edit: Edit) -> str | None:
     """Insert the definitions of `text` into a class, before its method `before`."""
     owner = _class(source, edit["class"])
-    wanted = [node.name for node in _block(edit["text"]) if isinstance(node, _DEFINITIONS)]
+    wanted = [getattr(node, "name", None) for node in _block(edit["text"])]
+    if None in wanted or not wanted:
+        raise InvalidEdit(f"this defines no method, or more than methods:\n{edit['text']}")
     there = {node.name for node in _own_definitions(owner)}
     defined = [name for name in wanted if name in there]
     if defined and len(defined) < len(wanted):
-        raise EditError(f"none or all of {', '.join(wanted)} in {edit['class']}", f"only {', '.join(defined)}")
+        raise EditError(f"none or all of {_names(wanted)} in {edit['class']}", f"only {_names(defined)}")
     if defined:
         return None
     anchors = [node for node in owner.body if isinstance(node, _DEFINITIONS) and node.name == edit["before"]]
     if len(anchors) != 1:
         raise EditError(f"exactly one method {edit['before']} in {edit['class']}", f"{len(anchors)} of them")
     return _insert_before(source, anchors[0], edit["text"], blank_line=True)
+
+
+def _names(names: Sequence[str | None]) -> str:
+    return ", ".join(filter(None, names))
 
 
 def _insert_statements(source: SourceText, edit: Edit) -> str | None:

@@ -34,6 +34,10 @@ class EditError(Exception):
         self.found = found
 
 
+class InvalidEdit(ValueError):
+    """An edit is wrong in itself, whatever the source."""
+
+
 class Decoded(NamedTuple):
     """The text of a source and what is needed to turn it into bytes again."""
 
@@ -94,7 +98,10 @@ class SourceText:
     def __init__(self, text: str) -> None:
         """Parse the text. Raises SyntaxError when it is not Python for this interpreter."""
         self.text = text
-        self.tree = ast.parse(text)
+        try:
+            self.tree = ast.parse(text)
+        except ValueError as error:  # null bytes, before Python 3.12
+            raise SyntaxError(str(error)) from error
         self.lines = split_lines(text)
         self._starts = [0, *accumulate(map(len, self.lines))]
 

@@ -281,7 +281,7 @@ def main() -> None:
     except PatchesFailed as error:
         patches = [{"id": item.id, "status": item.status, "reason": item.reason} for item in error.reports]
         module.fail_json(msg=str(error), patches=patches)
-    except (ValueError, InterpreterError, StoreError) as error:
+    except (ValueError, OSError, InterpreterError, StoreError) as error:
         module.fail_json(msg=str(error))
     for patch in result["patches"]:
         for limit in patch["limits"]:

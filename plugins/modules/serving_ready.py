@@ -51,7 +51,9 @@ options:
     type: int
     default: 0
   timeout:
-    description: Seconds to wait for all of it.
+    description:
+      - Seconds to wait for a first completion. A request that is under way then, and the stages after it, have
+        O(request_timeout) each.
     type: int
     default: 600
   request_timeout:
@@ -143,6 +145,7 @@ log:
   sample: []
 """
 
+from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -162,7 +165,7 @@ def main() -> None:
         wait = wait_of(options)
         if module.check_mode:
             module.exit_json(changed=False, skipped=True, **not_waited())
-        result = wait_until_ready(wait)
+        result = wait_until_ready(wait, partial(module.run_command, errors="replace", handle_exceptions=False))
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{error}. Correct the option and run again.")
     except UnitError as error:
@@ -224,13 +227,10 @@ def not_waited() -> dict[str, Any]:
 def failure(options: dict[str, Any], result: dict[str, Any]) -> str:
     """What happened, at which phase, the engine's own lines, and the next command to type."""
     unit = options["unit"]
-    parts = [f"{unit or options['url']} does not serve: {result['message']}."]
-    if result["phase"]:
-        parts.append(f"It had come to: {result['phase']}.")
-    if result["log"]:
-        parts.append("The engine said:\n  " + "\n  ".join(result["log"]) + "\n")
-    parts.append(f"The whole log: journalctl -u {unit}" if unit else "Name the unit to see the engine's log.")
-    return " ".join(parts)
+    reached = f" It had come to: {result['phase']}." if result["phase"] else ""
+    said = ["The engine said:", *(f"  {line}" for line in result["log"])] if result["log"] else []
+    command = f"The whole log: journalctl -u {unit}" if unit else "Name the unit to see the engine's log."
+    return "\n".join([f"{unit or options['url']} does not serve: {result['message']}.{reached}", *said, command])
 
 
 if __name__ == "__main__":

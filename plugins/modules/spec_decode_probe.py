@@ -355,7 +355,7 @@ def argument_spec() -> dict[str, Any]:
         "api_key_file": {"type": "path", "no_log": False},
         "prompts": {"type": "list", "elements": "str", "choices": list(KINDS), "default": list(KINDS[:-1])},
         "long_bytes": {"type": "int", "default": 48000},
-        "max_tokens": {"type": "int", "default": 128},
+        "max_tokens": {"type": "int", "default": 128, "no_log": False},
         "streams": {"type": "list", "elements": "int", "default": [1, 8]},
         "repetitions": {"type": "int", "default": 3},
         "seed": {"type": "int", "default": 1},

@@ -14,17 +14,17 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releas
     SECRET_OPTIONS,
     VLLM_OWNED_SETTINGS,
     VLLM_SETTINGS,
+    EngineRelease,
     within,
 )
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import Server, Speculation
-from packaging.version import Version
 
 
 def extra_options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Name (without dashes, underscores as dashes) and first value of each option among the extra arguments."""
     for index, argument in enumerate(arguments):
         if argument.startswith("-") and not is_number(argument):
-            name, _, value = argument.lstrip("-").partition("=")
+            name, _equals, value = argument.lstrip("-").partition("=")
             following = arguments[index + 1] if index + 1 < len(arguments) else ""
             if not value and (not following.startswith("-") or is_number(following)):
                 value = following
@@ -67,8 +67,8 @@ def _is_directory(model: str) -> bool:
 # --- both engines -----------------------------------------------------------------------------------------------
 
 
-def unknown_algorithm(engine: str) -> Callable[[Server, Version], str]:
-    def finds(server: Server, release: Version) -> str:
+def unknown_algorithm(engine: str) -> Callable[[Server, EngineRelease], str]:
+    def finds(server: Server, release: EngineRelease) -> str:
         spec = server.speculative
         known = [name for name, since in ALGORITHMS[engine].items() if within(release, since)]
         if spec is None or spec.algorithm in known:
@@ -78,8 +78,8 @@ def unknown_algorithm(engine: str) -> Callable[[Server, Version], str]:
     return finds
 
 
-def owned_option(engine: str) -> Callable[[Server, Version], str]:
-    def finds(server: Server, _release: Version) -> str:
+def owned_option(engine: str) -> Callable[[Server, EngineRelease], str]:
+    def finds(server: Server, _release: EngineRelease) -> str:
         owned = OWNED_OPTIONS[engine]
         facts = []
         for name, _value in extra_options(server.extra_arguments):
@@ -94,23 +94,23 @@ def owned_option(engine: str) -> Callable[[Server, Version], str]:
     return finds
 
 
-def secret_option(server: Server, _release: Version) -> str:
+def secret_option(server: Server, _release: EngineRelease) -> str:
     named = [name for name, _value in extra_options(server.extra_arguments) if name in SECRET_OPTIONS]
     return f"extra_arguments holds the secret {', '.join(named)}" if named else ""
 
 
-def repeated_option(server: Server, _release: Version) -> str:
+def repeated_option(server: Server, _release: EngineRelease) -> str:
     names = [name for name, _value in extra_options(server.extra_arguments)]
     repeated = sorted({name for name in names if names.count(name) > 1 and name != "middleware"})
     return f"extra_arguments sets {', '.join(repeated)} more than once" if repeated else ""
 
 
-def stray_value(server: Server, _release: Version) -> str:
+def stray_value(server: Server, _release: EngineRelease) -> str:
     first = server.extra_arguments[0] if server.extra_arguments else "-"
     return "" if first.startswith("-") else f"extra_arguments begins with {first!r}, which belongs to no option"
 
 
-def directory_with_revision(server: Server, _release: Version) -> str:
+def directory_with_revision(server: Server, _release: EngineRelease) -> str:
     facts = []
     spec = server.speculative
     if server.revision and _is_directory(server.model):
@@ -120,7 +120,7 @@ def directory_with_revision(server: Server, _release: Version) -> str:
     return "; ".join(facts)
 
 
-def pinned_alone(server: Server, _release: Version) -> str:
+def pinned_alone(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     if not spec or not spec.draft_model or _is_directory(spec.draft_model) or _is_directory(server.model):
         return ""
@@ -130,35 +130,35 @@ def pinned_alone(server: Server, _release: Version) -> str:
     return f"{pinned} is pinned to a revision and {loose} is not"
 
 
-def revision_without_draft(server: Server, _release: Version) -> str:
+def revision_without_draft(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     return (
         "draft_revision is set and draft_model is not" if spec and spec.draft_revision and not spec.draft_model else ""
     )
 
 
-def draft_missing(server: Server, _release: Version) -> str:
+def draft_missing(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     if spec and spec.algorithm in ("EAGLE", "EAGLE3", "STANDALONE", "DFLASH") and not spec.draft_model:
         return f"speculative.algorithm is {spec.algorithm} and draft_model is not set"
     return ""
 
 
-def draft_without_use(server: Server, _release: Version) -> str:
+def draft_without_use(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     if spec and spec.algorithm in ("NGRAM", "UNO") and spec.draft_model:
         return f"speculative.algorithm is {spec.algorithm} and draft_model is {spec.draft_model}"
     return ""
 
 
-def counts_without_steps(server: Server, _release: Version) -> str:
+def counts_without_steps(server: Server, _release: EngineRelease) -> str:
     spec = _chain(server)
     if spec and spec.num_steps is None and (spec.topk is not None or spec.num_draft_tokens is not None):
         return f"topk is {spec.topk}, num_draft_tokens is {spec.num_draft_tokens}, and num_steps is not set"
     return ""
 
 
-def chain_draft_tokens(server: Server, _release: Version) -> str:
+def chain_draft_tokens(server: Server, _release: EngineRelease) -> str:
     spec = _chain(server)
     if not spec or spec.num_steps is None or spec.num_draft_tokens is None or spec.topk not in (None, 1):
         return ""
@@ -170,15 +170,15 @@ def chain_draft_tokens(server: Server, _release: Version) -> str:
 # --- SGLang -----------------------------------------------------------------------------------------------------
 
 
-def tree_without_draft_tokens(server: Server, _release: Version) -> str:
+def tree_without_draft_tokens(server: Server, _release: EngineRelease) -> str:
     spec = _chain(server)
     if spec and spec.num_steps is not None and (spec.topk or 1) > 1 and spec.num_draft_tokens is None:
         return f"topk is {spec.topk} and num_draft_tokens is not set"
     return ""
 
 
-def tree_on_pages(*backends: str) -> Callable[[Server, Version], str]:
-    def finds(server: Server, _release: Version) -> str:
+def tree_on_pages(*backends: str) -> Callable[[Server, EngineRelease], str]:
+    def finds(server: Server, _release: EngineRelease) -> str:
         spec = _chain(server)
         pages, backend = _extra(server, "page-size"), _extra(server, "attention-backend")
         if not spec or spec.topk in (None, 1) or pages in (None, "", "1") or backend in backends:
@@ -188,14 +188,14 @@ def tree_on_pages(*backends: str) -> Callable[[Server, Version], str]:
     return finds
 
 
-def ngram_on_pages(server: Server, _release: Version) -> str:
+def ngram_on_pages(server: Server, _release: EngineRelease) -> str:
     pages, backend = _extra(server, "page-size"), _extra(server, "attention-backend")
     if not _speculates("NGRAM")(server) or pages in (None, "", "1") or backend == "flashinfer":
         return ""
     return f"NGRAM with page-size {pages} and attention-backend {backend or 'not set'}"
 
 
-def trtllm_mha_tree(server: Server, _release: Version) -> str:
+def trtllm_mha_tree(server: Server, _release: EngineRelease) -> str:
     spec = _chain(server)
     names = ("attention-backend", "decode-attention-backend", "prefill-attention-backend")
     if spec and (spec.topk or 1) > 1 and any(_extra(server, name) == "trtllm_mha" for name in names):
@@ -203,31 +203,31 @@ def trtllm_mha_tree(server: Server, _release: Version) -> str:
     return ""
 
 
-def trtllm_mla_on_blackwell(server: Server, _release: Version) -> str:
+def trtllm_mla_on_blackwell(server: Server, _release: EngineRelease) -> str:
     names = ("attention-backend", "decode-attention-backend", "prefill-attention-backend")
     return "an attention backend is trtllm_mla" if any(_extra(server, n) == "trtllm_mla" for n in names) else ""
 
 
-def mla_drafter(server: Server, _release: Version) -> str:
+def mla_drafter(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     if spec and spec.draft_architecture == "Eagle3DeepseekV2ForCausalLM":
         return f"the draft {spec.draft_model} is an {spec.draft_architecture}"
     return ""
 
 
-def ngram_counts(server: Server, _release: Version) -> str:
+def ngram_counts(server: Server, _release: EngineRelease) -> str:
     spec = _speculates("NGRAM")(server)
     named = [n for n in ("num_steps", "topk") if spec and getattr(spec, n) is not None]
     return f"speculative.algorithm is NGRAM and {' and '.join(named)} is set" if named else ""
 
 
-def block_counts(server: Server, _release: Version) -> str:
+def block_counts(server: Server, _release: EngineRelease) -> str:
     spec = _speculates("DFLASH", "DSPARK")(server)
     named = [f"{n} is {getattr(spec, n)}" for n in ("num_steps", "topk") if spec and getattr(spec, n) not in (None, 1)]
     return f"speculative.algorithm is {spec.algorithm} and {' and '.join(named)}" if spec and named else ""
 
 
-def uno_needs(server: Server, _release: Version) -> str:
+def uno_needs(server: Server, _release: EngineRelease) -> str:
     spec = _speculates("UNO")(server)
     if not spec:
         return ""
@@ -243,43 +243,43 @@ def uno_needs(server: Server, _release: Version) -> str:
     return f"speculative.algorithm is UNO and {', '.join(missing)}" if missing else ""
 
 
-def mixed_chunk(server: Server, _release: Version) -> str:
+def mixed_chunk(server: Server, _release: EngineRelease) -> str:
     if server.speculative and _extra(server, "enable-mixed-chunk") is not None:
         return f"extra_arguments sets enable-mixed-chunk with speculative.algorithm {server.speculative.algorithm}"
     return ""
 
 
-def dp_attention(server: Server, _release: Version) -> str:
+def dp_attention(server: Server, _release: EngineRelease) -> str:
     spec = _speculates("STANDALONE", "NGRAM", "UNO")(server)
     if spec and _extra(server, "enable-dp-attention") is not None:
         return f"extra_arguments sets enable-dp-attention with speculative.algorithm {spec.algorithm}"
     return ""
 
 
-def pipeline_parallel(server: Server, _release: Version) -> str:
+def pipeline_parallel(server: Server, _release: EngineRelease) -> str:
     size = _extra(server, "pp-size", "pipeline-parallel-size", "pp")
     if _speculates("EAGLE3")(server) and size not in (None, "", "1"):
         return f"pipeline parallelism is {size} with EAGLE3"
     return ""
 
 
-def name_with_colon(server: Server, _release: Version) -> str:
+def name_with_colon(server: Server, _release: EngineRelease) -> str:
     name = server.served_name or server.model
     return f"the served name is {name!r}" if ":" in name and "://" not in name else ""
 
 
-def spec_v2_tree(server: Server, _release: Version) -> str:
+def spec_v2_tree(server: Server, _release: EngineRelease) -> str:
     spec = _chain(server)
     if spec and (spec.topk or 1) > 1 and server.environment.get("SGLANG_ENABLE_SPEC_V2", "").lower() in ("1", "true"):
         return f"topk is {spec.topk} and the environment sets SGLANG_ENABLE_SPEC_V2"
     return ""
 
 
-def spec_v2_gone(server: Server, _release: Version) -> str:
+def spec_v2_gone(server: Server, _release: EngineRelease) -> str:
     return "the environment sets SGLANG_ENABLE_SPEC_V2" if "SGLANG_ENABLE_SPEC_V2" in server.environment else ""
 
 
-def nextn_twice(server: Server, _release: Version) -> str:
+def nextn_twice(server: Server, _release: EngineRelease) -> str:
     enabled = server.environment.get("SGLANG_ENABLE_SPEC_V2", "").lower() in ("1", "true")
     return (
         "speculative.algorithm is NEXTN without SGLANG_ENABLE_SPEC_V2"
@@ -288,12 +288,12 @@ def nextn_twice(server: Server, _release: Version) -> str:
     )
 
 
-def simulated_acceptance(server: Server, _release: Version) -> str:
+def simulated_acceptance(server: Server, _release: EngineRelease) -> str:
     length = server.environment.get("SGLANG_SIMULATE_ACC_LEN", "")
     return f"the environment sets SGLANG_SIMULATE_ACC_LEN={length}" if length not in ("", "-1") else ""
 
 
-def lossy_acceptance(server: Server, _release: Version) -> str:
+def lossy_acceptance(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     names = ("accept_threshold_single", "accept_threshold_acc")
     named = [
@@ -304,7 +304,7 @@ def lossy_acceptance(server: Server, _release: Version) -> str:
     return f"speculative.settings holds {' and '.join(named)}" if named else ""
 
 
-def underscore_option(server: Server, _release: Version) -> str:
+def underscore_option(server: Server, _release: EngineRelease) -> str:
     wrong = [item for item in server.extra_arguments if item.startswith("--") and "_" in item.partition("=")[0]]
     return f"extra_arguments has {', '.join(wrong)}" if wrong else ""
 
@@ -312,43 +312,43 @@ def underscore_option(server: Server, _release: Version) -> str:
 # --- vLLM -------------------------------------------------------------------------------------------------------
 
 
-def vllm_steps_missing(server: Server, _release: Version) -> str:
+def vllm_steps_missing(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     return f"{spec.algorithm} without num_steps" if spec and spec.num_steps is None else ""
 
 
-def vllm_tree(server: Server, _release: Version) -> str:
+def vllm_tree(server: Server, _release: EngineRelease) -> str:
     spec = server.speculative
     return f"topk is {spec.topk}" if spec and spec.topk not in (None, 1) else ""
 
 
-def vllm_ngram_draft_tokens(server: Server, _release: Version) -> str:
+def vllm_ngram_draft_tokens(server: Server, _release: EngineRelease) -> str:
     spec = _speculates("NGRAM")(server)
     if spec and spec.num_draft_tokens is not None and spec.num_draft_tokens != (spec.num_steps or 0) + 1:
         return f"NGRAM with num_steps {spec.num_steps} and num_draft_tokens {spec.num_draft_tokens}"
     return ""
 
 
-def vllm_owned_setting(server: Server, _release: Version) -> str:
+def vllm_owned_setting(server: Server, _release: EngineRelease) -> str:
     settings = server.speculative.settings if server.speculative else {}
     named = [f"{key} (use {VLLM_OWNED_SETTINGS[key]})" for key in settings if key in VLLM_OWNED_SETTINGS]
     return f"speculative.settings holds {', '.join(named)}" if named else ""
 
 
-def vllm_setting_release(server: Server, release: Version) -> str:
+def vllm_setting_release(server: Server, release: EngineRelease) -> str:
     settings = server.speculative.settings if server.speculative else {}
     wrong = [key for key in settings if key in VLLM_SETTINGS and not within(release, VLLM_SETTINGS[key])]
     return f"speculative.settings holds {', '.join(wrong)}" if wrong else ""
 
 
-def vllm_setting_unknown(server: Server, _release: Version) -> str:
+def vllm_setting_unknown(server: Server, _release: EngineRelease) -> str:
     settings = server.speculative.settings if server.speculative else {}
     judged_elsewhere = {*VLLM_SETTINGS, *VLLM_OWNED_SETTINGS, "tensor_parallel_size"}
     wrong = [key for key in settings if key not in judged_elsewhere]
     return f"speculative.settings holds {', '.join(wrong)}" if wrong else ""
 
 
-def vllm_synthetic(server: Server, _release: Version) -> str:
+def vllm_synthetic(server: Server, _release: EngineRelease) -> str:
     settings = server.speculative.settings if server.speculative else {}
     wrong = [key for key in settings if key.startswith("synthetic_")]
     if settings.get("rejection_sample_method") == "synthetic":
@@ -356,7 +356,7 @@ def vllm_synthetic(server: Server, _release: Version) -> str:
     return f"speculative.settings holds {', '.join(wrong)}" if wrong else ""
 
 
-def vllm_draft_parallel(server: Server, _release: Version) -> str:
+def vllm_draft_parallel(server: Server, _release: EngineRelease) -> str:
     settings = server.speculative.settings if server.speculative else {}
     size = settings.get("draft_tensor_parallel_size")
     if size is None or str(size) in ("1", str(server.tensor_parallel)):
@@ -364,12 +364,12 @@ def vllm_draft_parallel(server: Server, _release: Version) -> str:
     return f"draft_tensor_parallel_size is {size} and tensor_parallel is {server.tensor_parallel}"
 
 
-def vllm_wrong_parallel(server: Server, _release: Version) -> str:
+def vllm_wrong_parallel(server: Server, _release: EngineRelease) -> str:
     settings = server.speculative.settings if server.speculative else {}
     return "speculative.settings holds tensor_parallel_size" if "tensor_parallel_size" in settings else ""
 
 
-def vllm_lookup_order(server: Server, _release: Version) -> str:
+def vllm_lookup_order(server: Server, _release: EngineRelease) -> str:
     settings = server.speculative.settings if server.speculative else {}
     low, high = settings.get("prompt_lookup_min"), settings.get("prompt_lookup_max")
     if isinstance(low, int) and isinstance(high, int) and low > high:
@@ -377,6 +377,6 @@ def vllm_lookup_order(server: Server, _release: Version) -> str:
     return ""
 
 
-def vllm_cpu_speculation(server: Server, release: Version) -> str:
-    on_cpu = server.hardware == "cpu" or "cpu" in (release.local or "")
+def vllm_cpu_speculation(server: Server, release: EngineRelease) -> str:
+    on_cpu = server.hardware == "cpu" or release.is_cpu_build
     return "speculation on a CPU" if server.speculative and on_cpu else ""

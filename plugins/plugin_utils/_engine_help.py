@@ -16,6 +16,8 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server
 WHOLE_HELP = 40
 DECLARATION = re.compile(r"^\s+(-{1,2}[A-Za-z].*)$")
 OPTION = re.compile(r"(?<![\w-])(-{1,2}[A-Za-z][\w-]*)")
+# Short forms that the engine's parser rewrites before it parses, so that its help does not name them.
+REWRITTEN = {"vllm": {"-O": ("--optimization-level", "--compilation-config")}}
 HOW = {
     "vllm": "vllm serve --help=all",
     "sglang": "python -m sglang.launch_server --help",
@@ -50,7 +52,7 @@ def unknown_options(engine: str, text: str, arguments: Sequence[str]) -> list[st
     for argument in arguments:
         if argument.startswith("-") and not is_number(argument):
             option = _bare(engine, argument)
-            if option not in known:
+            if not known.intersection((option, *REWRITTEN.get(engine, {}).get(option, ()))):
                 near = difflib.get_close_matches(option, sorted(known), n=3, cutoff=0.75)
                 hint = f" Did you mean {' or '.join(near)}?" if near else ""
                 problems.append(f"the installed {engine} has no option {option}, it would refuse to start.{hint}")
@@ -63,5 +65,5 @@ def _bare(engine: str, argument: str) -> str:
     if engine == "vllm":
         # vLLM takes underscores for dashes, and a key of a JSON option after a dot (`--compilation-config.level`).
         option = option.partition(".")[0].replace("_", "-")
-        option = re.sub(r"^(-O|-cc|-ac)\d+$", r"\1", option)
+        option = re.sub(r"^-O\d+$", "-O", option)
     return option

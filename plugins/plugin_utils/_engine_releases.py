@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from ansible_collections.blackwell.inference.plugins.module_utils import _patch_release as releases
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import EngineArgumentError
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
 
 # The releases whose sources the rules were read from. An older one is refused, a newer one is used with a warning.
 KNOWN_RELEASES = {"sglang": ("0.5.5", "0.5.23"), "vllm": ("0.11.0", "0.33.0")}
@@ -115,30 +116,49 @@ VLLM_SETTINGS = {
 }
 
 
-def parse_release(engine: str, release: object) -> Version:
-    """The engine's release as a version; raises EngineArgumentError when the rules cannot speak of it."""
+@dataclass(frozen=True)
+class EngineRelease:
+    """A release of an engine as its distribution names it, with its place in the order of releases (PEP 440)."""
+
+    text: str
+    place: releases.Key
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def is_cpu_build(self) -> bool:
+        """Whether the local part (0.32.0+cpu) says that it was built for a CPU."""
+        return "cpu" in self.text.partition("+")[2]
+
+
+def parse_release(engine: str, release: object) -> EngineRelease:
+    """The installed release of an engine; raises EngineArgumentError when the rules cannot speak of it."""
     if engine not in KNOWN_RELEASES:
         raise EngineArgumentError(f"engine is {engine!r}. Known are {', '.join(KNOWN_RELEASES)}. Correct it.")
+    oldest, newest = KNOWN_RELEASES[engine]
     try:
-        version = Version(release if isinstance(release, str) else "")
-    except InvalidVersion:
+        parsed = _read(release if isinstance(release, str) else "")
+    except ValueError:
         raise EngineArgumentError(
-            f"release is {release!r}, not a release of {engine}. Give the installed one, such as "
-            f"{KNOWN_RELEASES[engine][1]!r}."
+            f"release is {release!r}, not a release of {engine}. Give the installed one, such as {newest!r}."
         ) from None
-    oldest = KNOWN_RELEASES[engine][0]
-    if version < Version(oldest):
+    if parsed.place < _read(oldest).place:
         raise EngineArgumentError(
-            f"{engine} {version} is older than {oldest}, the first release whose arguments are known. "
+            f"{engine} {parsed} is older than {oldest}, the first release whose arguments are known. "
             f"Install {oldest} or later."
         )
-    return version
+    return parsed
 
 
-def newer_release(engine: str, release: Version) -> list[str]:
+def _read(text: str) -> EngineRelease:
+    return EngineRelease(text.strip(), releases.parse_release(text).key)
+
+
+def newer_release(engine: str, release: EngineRelease) -> list[str]:
     """A warning for a release that is newer than those whose sources the rules were read from."""
     newest = KNOWN_RELEASES[engine][1]
-    if Version(release.public) <= Version(newest):
+    if release.place <= _read(newest).place:
         return []
     return [
         f"{engine} {release} is newer than {newest}, the last release whose arguments were checked. Known rules are "
@@ -146,6 +166,15 @@ def newer_release(engine: str, release: Version) -> list[str]:
     ]
 
 
-def within(release: Version, specifier: str) -> bool:
-    """Whether a release lies in a range; a local part (0.32.0+cpu) does not count, a pre-release does."""
-    return SpecifierSet(specifier).contains(Version(release.public), prereleases=True)
+def within(release: EngineRelease, bounds: str) -> bool:
+    """Whether a release lies in bounds such as `>=0.5.13` or `>=0.19.0,<0.20.0` ('' for all).
+
+    A local part (0.32.0+cpu) does not count. A pre-release does, at its place before the release: rules hold for it.
+    """
+    for bound in filter(None, bounds.split(",")):
+        if bound.startswith(">="):
+            if release.place < _read(bound[2:]).place:
+                return False
+        elif release.place >= _read(bound.removeprefix("<")).place:
+            return False
+    return True

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ansible_collections.blackwell.inference.plugins.plugin_utils import _engine_checks as checks
-from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import within
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import EngineRelease, within
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import Server
-from packaging.version import Version
 
 SGLANG_ARGS = "sglang/srt/server_args.py"
 SGLANG_HOOK = "sglang/srt/server_args.py, from 0.5.14 sglang/srt/arg_groups/speculative_hook.py"
@@ -32,14 +31,14 @@ class Rule:
     id: str
     engine: str
     releases: str
-    finds: Callable[[Server, Version], str]
+    finds: Callable[[Server, EngineRelease], str]
     says: str
     remedy: str
     evidence: str
     date: str = "2026-11"
     severity: str = "error"
 
-    def message(self, engine: str, release: Version, fact: str) -> str:
+    def message(self, engine: str, release: EngineRelease, fact: str) -> str:
         """Fact, rule and remedy, for a person."""
         where = f" (rule {self.id}, releases {self.releases or 'all'}; {self.evidence}, {self.date})"
         return f"{engine} {release}: {fact}. {self.says} {self.remedy}{where}"
@@ -275,7 +274,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-def broken_rules(engine: str, release: Version, server: Server) -> list[tuple[Rule, str]]:
+def broken_rules(engine: str, release: EngineRelease, server: Server) -> list[tuple[Rule, str]]:
     """Every rule that the server breaks on this release, each with its message, errors first."""
     found = []
     for rule in RULES:

@@ -231,10 +231,14 @@ def gpu_count(facts: Facts, wants: Wants) -> Answer:
 
 def gpu_mixed(facts: Facts, wants: Wants) -> Answer:
     """Ranks of one kind."""
+    if wants.tensor_parallel < 2:
+        return None
     kinds: dict[str, list[Gpu]] = {}
     for gpu in gpus_of(facts):
-        kinds.setdefault(f"{gpu.get('name')} with {gpu.get('memory_mib')} MiB", []).append(gpu)
-    if wants.tensor_parallel < 2 or len(kinds) < 2:
+        if gpu.get("name") is None or gpu.get("memory_mib") is None:
+            return Unknown(f"{named([gpu])} does not tell its name or its memory")
+        kinds.setdefault(f"{gpu['name']} with {gpu['memory_mib']} MiB", []).append(gpu)
+    if len(kinds) < 2:
         return None
     return Broken("; ".join(f"{named(gpus)}: {kind}" for kind, gpus in kinds.items()))
 

@@ -197,7 +197,7 @@ def test_a_help_that_is_only_an_overview_is_no_answer() -> None:
 
 
 def test_spellings_that_vllm_takes_are_found_in_its_help() -> None:
-    help_text = HELP + "  --compilation-config COMPILATION_CONFIG, -cc COMPILATION_CONFIG\n  -O OPTIMIZATION_LEVEL\n"
+    help_text = HELP + "  --compilation-config C, -cc C\n  --optimization-level LEVEL\n"
     extra = ["--compilation_config.level=3", "-O3", "-cc.mode", "3"]
     assert engine_arguments({"model": "/m", "port": 1, "extra_arguments": extra}, "vllm", "0.32.0", help_text)
 

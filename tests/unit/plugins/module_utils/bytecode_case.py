@@ -65,7 +65,8 @@ class Project:
     def invalidate(self, *paths: str, prefix: Path | str = "", prove: bool = True, check: bool = False) -> Outcome:
         """Run the code under test on paths in the folder, or on the folder itself."""
         targets = [str(self.root / path) for path in paths] or [str(self.root)]
-        return invalidate(Request(targets, [self.python], str(prefix), prove=prove, dry_run=check))
+        pythons = [self.python] if prove else []
+        return invalidate(Request(targets, pythons, str(prefix), prove=prove, dry_run=check))
 
 
 def reasons(outcome: Outcome) -> dict[str, str]:

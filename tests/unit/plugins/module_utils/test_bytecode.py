@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import PathError, Request, invalidate
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import Project, reasons
+from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_pythons import chosen
 
 TAG = sys.implementation.cache_tag
 PYC = f"m.{TAG}.pyc"
@@ -97,3 +99,17 @@ def test_a_module_without_source_stays(project: Project) -> None:
 def test_a_path_that_cannot_be_meant_is_refused(path: str) -> None:
     with pytest.raises(PathError):
         invalidate(Request([path], [], ""))
+
+
+@pytest.mark.parametrize("name", chosen())
+def test_every_python_of_a_node_runs_it(project: Project, name: str) -> None:
+    project.write("m.py", "V = 2\n")
+    code = (
+        "import sys; sys.path[:0] = sys.argv[3:]\n"
+        "from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate\n"
+        "print([(r.reason, r.path) for r in invalidate(Request([sys.argv[1]], [sys.argv[2]])).removed])"
+    )
+    collections = [path for path in sys.path if os.path.isdir(os.path.join(path, "ansible_collections"))]
+    command = [chosen()[name], "-B", "-c", code, str(project.root), sys.executable, *collections]
+    done = subprocess.run(command, env=project.environment, capture_output=True, text=True, check=False)
+    assert done.stdout == f"[('code_differs', '{project.root}/__pycache__/{PYC}')]\n", done.stderr

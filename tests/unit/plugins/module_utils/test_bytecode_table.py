@@ -9,10 +9,14 @@ See bytecode_pythons for the choice of interpreters.
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 import pytest
-from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_cells import EDITS, Row, Table, build
+from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_cells import (
+    EDITS,
+    Row,
+    Table,
+    build,
+)
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_pythons import (
     SUPPORTED,
     chosen,

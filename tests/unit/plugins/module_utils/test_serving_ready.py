@@ -19,10 +19,13 @@ from ansible_collections.blackwell.inference.plugins.module_utils._serving_log i
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_ready import Wait, wait_until_ready
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_unit import (
+    PROPERTIES,
     UnitError,
     UnitState,
     death,
+    invocation_log,
     parse_state,
+    unit_state,
 )
 from serving_case import StandIn, serve
 
@@ -48,12 +51,16 @@ class FakeUnit:
         monkeypatch.setattr(_serving_ready, "PAUSE", 0.01)
         monkeypatch.setattr(_serving_ready, "LOG_EVERY", 0.0)
 
-    def state(self, _unit: str) -> UnitState:
+    def state(self, _run: Any, _unit: str) -> UnitState:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
-    def read(self, _unit: str, invocation: str, _lines: int) -> str:
+    def read(self, _run: Any, _unit: str, invocation: str, _lines: int) -> str:
         self.asked.append(invocation)
         return self.log
+
+
+def nothing_runs(_command: list[str]) -> tuple[int, str, str]:
+    raise AssertionError("no command is needed")
 
 
 def wait(case: StandIn, **more: Any) -> Wait:
@@ -71,20 +78,20 @@ def wait(case: StandIn, **more: Any) -> Wait:
 def test_ready_is_a_completion(engine: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeUnit(monkeypatch)
     engine.not_ready = 3
-    result = wait_until_ready(wait(engine))
+    result = wait_until_ready(wait(engine), nothing_runs)
     assert result["ready"] and result["cause"] == "" and result["phase"] == "serving"
     assert [stage["stage"] for stage in result["stages"]] == ["completion"]
     assert len(engine.seen) == 4 and engine.seen[0]["model"] == "target"
 
 
 def test_ready_needs_no_unit(engine: StandIn) -> None:
-    assert wait_until_ready(wait(engine, unit=""))["ready"]
+    assert wait_until_ready(wait(engine, unit=""), nothing_runs)["ready"]
 
 
 def test_then_a_long_prompt_and_several_at_once(engine: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeUnit(monkeypatch)
     engine.max_model_len = 50000
-    result = wait_until_ready(wait(engine, long_bytes=9000, parallel=5))
+    result = wait_until_ready(wait(engine, long_bytes=9000, parallel=5), nothing_runs)
     assert [(stage["stage"], stage["status"]) for stage in result["stages"]] == [
         ("completion", "passed"),
         ("long prompt", "passed"),
@@ -95,7 +102,7 @@ def test_then_a_long_prompt_and_several_at_once(engine: StandIn, monkeypatch: py
 
 def test_a_model_too_small_for_the_long_prompt_is_ready(engine: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeUnit(monkeypatch)
-    result = wait_until_ready(wait(engine, long_bytes=9000, parallel=2))
+    result = wait_until_ready(wait(engine, long_bytes=9000, parallel=2), nothing_runs)
     assert result["ready"]
     assert [stage["status"] for stage in result["stages"]] == ["passed", "not_applicable", "passed"]
 
@@ -104,7 +111,7 @@ def test_the_wait_ends_as_soon_as_the_process_died(engine: StandIn, monkeypatch:
     unit = FakeUnit(monkeypatch, RUNNING, RUNNING, RUNNING, DIED, log="INFO x\nValueError: no such layer\n")
     engine.not_ready = 1000
     started = time.monotonic()
-    result = wait_until_ready(wait(engine, timeout=60.0))
+    result = wait_until_ready(wait(engine, timeout=60.0), nothing_runs)
     assert time.monotonic() - started < 5
     assert (result["ready"], result["cause"]) == (False, "died")
     assert "exit status 1" in result["message"] and result["log"] == ["ValueError: no such layer"]
@@ -119,7 +126,7 @@ def test_a_death_during_the_long_prompt_is_one(engine: StandIn, monkeypatch: pyt
         return [EndpointError("connection", "reset") for _ in prompts]
 
     monkeypatch.setattr(_serving_ready, "_together", dies)
-    result = wait_until_ready(wait(engine, long_bytes=9000))
+    result = wait_until_ready(wait(engine, long_bytes=9000), nothing_runs)
     assert result["cause"] == "died" and result["message"].startswith("long prompt: the unit is failed")
 
 
@@ -134,14 +141,14 @@ def test_a_long_prompt_that_does_not_come_back_is_a_failure(engine: StandIn, mon
         return answer
 
     monkeypatch.setattr(_serving_ready, "_first_completion", then_hang)
-    result = wait_until_ready(wait(engine, long_bytes=9000, request_timeout=0.3))
+    result = wait_until_ready(wait(engine, long_bytes=9000, request_timeout=0.3), nothing_runs)
     assert result["cause"] == "failed" and "timeout" in result["message"]
 
 
 def test_a_server_that_never_serves_runs_into_the_timeout(engine: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeUnit(monkeypatch, log="INFO x [y.py:1] Loading weights took 3 s")
     engine.not_ready = 10**6
-    result = wait_until_ready(wait(engine, timeout=0.3))
+    result = wait_until_ready(wait(engine, timeout=0.3), nothing_runs)
     assert (result["cause"], result["phase"]) == ("timeout", "weights loaded")
     assert "http 503: " in result["message"]
 
@@ -149,7 +156,7 @@ def test_a_server_that_never_serves_runs_into_the_timeout(engine: StandIn, monke
 def test_a_server_that_hangs_runs_into_the_timeout(engine: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeUnit(monkeypatch)
     engine.behaviour = "hang"
-    assert wait_until_ready(wait(engine, timeout=0.5, request_timeout=0.2))["cause"] == "timeout"
+    assert wait_until_ready(wait(engine, timeout=0.5, request_timeout=0.2), nothing_runs)["cause"] == "timeout"
 
 
 @pytest.mark.parametrize(("behaviour", "part"), [("garbage", "not JSON"), ("empty", "empty")])
@@ -158,7 +165,7 @@ def test_a_server_that_talks_nonsense_is_not_waited_for(
 ) -> None:
     FakeUnit(monkeypatch)
     engine.behaviour = behaviour
-    result = wait_until_ready(wait(engine, timeout=60.0))
+    result = wait_until_ready(wait(engine, timeout=60.0), nothing_runs)
     assert result["cause"] == "refused" and part in result["message"]
     assert len(engine.seen) == _serving_ready.MAX_GARBAGE
 
@@ -166,7 +173,7 @@ def test_a_server_that_talks_nonsense_is_not_waited_for(
 def test_a_wrong_key_is_not_waited_for(engine: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeUnit(monkeypatch)
     engine.key = "right"
-    result = wait_until_ready(wait(engine, endpoint=parse_url(engine.url, "wrong"), timeout=60.0))
+    result = wait_until_ready(wait(engine, endpoint=parse_url(engine.url, "wrong"), timeout=60.0), nothing_runs)
     assert result["cause"] == "refused" and "401" in result["message"]
 
 
@@ -181,7 +188,7 @@ def test_phases_are_noted_once_each(engine: StandIn, monkeypatch: pytest.MonkeyP
         return asked(*args)
 
     monkeypatch.setattr(_serving_ready, "invocation_log", grow)
-    result = wait_until_ready(wait(engine))
+    result = wait_until_ready(wait(engine), nothing_runs)
     assert [phase["phase"] for phase in result["phases"]] == ["loading weights 1 of 2", "loading weights 2 of 2"]
 
 
@@ -222,6 +229,42 @@ def test_a_unit_that_cannot_run_is_an_error(load: str) -> None:
         parse_state("x.service", SHOW.replace("loaded", load))
     with pytest.raises(UnitError):
         parse_state("x.service", "")
+
+
+def test_systemd_is_asked_for_the_unit_and_its_invocation() -> None:
+    asked: list[str] = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        asked.append(" ".join(command))
+        return 0, SHOW if "systemctl" in command else "one\ntwo\n", ""
+
+    assert unit_state(run, "x.service").invocation == "abc"
+    assert invocation_log(run, "x.service", "abc", 7) == "one\ntwo\n"
+    assert invocation_log(run, "x.service", "", 7)
+    assert asked[0] == f"timeout 20 systemctl show x.service --property={PROPERTIES}"
+    assert asked[1].endswith("--output=cat --lines=7 _SYSTEMD_INVOCATION_ID=abc")
+    assert asked[2].endswith("_SYSTEMD_UNIT=x.service")
+
+
+@pytest.mark.parametrize(
+    ("status", "errors", "says"),
+    [(1, "no\nbus\n", "systemctl show x.service failed with 1: no bus"), (124, "", "failed with 124: no answer")],
+)
+def test_a_systemd_that_fails_or_hangs_is_an_error(status: int, errors: str, says: str) -> None:
+    def run(_command: list[str]) -> tuple[int, str, str]:
+        return status, "", errors
+
+    with pytest.raises(UnitError, match=says):
+        unit_state(run, "x.service")
+    assert invocation_log(run, "x.service", "abc", 7) == ""  # a log that cannot be read is no reason to fail
+
+
+def test_a_node_without_systemd_is_an_error() -> None:
+    def run(_command: list[str]) -> tuple[int, str, str]:
+        raise FileNotFoundError("systemctl")
+
+    with pytest.raises(UnitError, match="Is systemd running on this node"):
+        unit_state(run, "x.service")
 
 
 @pytest.mark.parametrize(

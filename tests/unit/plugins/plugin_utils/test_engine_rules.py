@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -21,8 +22,6 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server
     EngineArgumentError,
     parse_server,
 )
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 DRAFT = {"algorithm": "EAGLE3", "draft_model": "/m/draft"}
 
@@ -43,8 +42,11 @@ def tree(*arguments: str) -> dict[str, Any]:
     return {**chain(topk=4, num_draft_tokens=8), "extra_arguments": list(arguments)}
 
 
+at = parse_release
+
+
 def broken(engine: str, release: str, description: dict[str, Any]) -> list[str]:
-    found = broken_rules(engine, parse_release(engine, release), parse_server(description))
+    found = broken_rules(engine, at(engine, release), parse_server(description))
     return [rule.id for rule, _message in found]
 
 
@@ -328,11 +330,11 @@ def test_rule_begins_and_ends_with_its_release(
 
 def test_every_rule_says_fact_rule_remedy_release_evidence_and_date() -> None:
     for rule in RULES:
-        SpecifierSet(rule.releases)
+        assert re.fullmatch(r"((>=|<)[0-9.]+(post[0-9]+)?(,|$))*", rule.releases), rule.id
         assert rule.says.endswith(".") and rule.remedy.endswith("."), rule.id
         assert rule.evidence and len(rule.date) == 7, rule.id
         assert rule.severity in ("error", "warning"), rule.id
-    message = broken_rules("sglang", Version("0.5.9"), parse_server(chain(num_steps=1, num_draft_tokens=16)))[0][1]
+    message = broken_rules("sglang", at("sglang", "0.5.9"), parse_server(chain(num_steps=1, num_draft_tokens=16)))[0][1]
     assert (
         "num_steps is 1" in message and "forces num_draft_tokens" in message and "leave num_draft_tokens out" in message
     )
@@ -343,8 +345,18 @@ def test_the_ids_of_the_rules_are_unique() -> None:
 
 
 def test_the_local_build_of_a_release_is_the_release() -> None:
-    assert within(Version("0.32.0+cpu"), "<=0.32.0") and within(Version("0.32.0+cpu"), ">=0.32.0")
+    local = at("vllm", "0.32.0+cpu")
+    assert within(local, ">=0.32.0") and not within(local, "<0.32.0")
+    assert str(local) == "0.32.0+cpu" and local.is_cpu_build and not at("vllm", "0.32.0").is_cpu_build
     assert "vllm-cpu-speculation" in broken("vllm", "0.21.0+cpu", chain())
+
+
+def test_bounds_are_held_in_the_order_of_releases() -> None:
+    post = at("sglang", "0.5.10.post1")
+    assert within(post, "") and within(post, ">=0.5.10,<0.5.11") and within(post, ">=0.5.10.post1")
+    assert not within(post, "<0.5.10.post1") and not within(post, ">=0.5.11") and not within(post, ">=0.5.9,<0.5.10")
+    candidate = at("sglang", "0.5.13rc1")
+    assert within(candidate, "<0.5.13") and not within(candidate, ">=0.5.13") and within(candidate, ">=0.5.12.post1")
 
 
 @pytest.mark.parametrize("release", ["", None, 5, "newest", "v0.5.x"])
@@ -362,8 +374,8 @@ def test_an_unknown_engine_and_a_too_old_release_are_refused() -> None:
 
 def test_a_newer_release_is_warned_of() -> None:
     for engine, (oldest, newest) in KNOWN_RELEASES.items():
-        assert newer_release(engine, Version(newest)) == newer_release(engine, Version(oldest)) == []
-        assert newer_release(engine, Version(newest + ".post1"))
+        assert newer_release(engine, at(engine, newest)) == newer_release(engine, at(engine, oldest)) == []
+        assert newer_release(engine, at(engine, newest + ".post1"))
 
 
 def test_options_are_read_from_a_list_of_arguments() -> None:

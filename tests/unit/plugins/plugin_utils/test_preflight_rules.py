@@ -173,6 +173,7 @@ def test_a_fact_that_is_empty_is_known(value: Any) -> None:
         ((12, 0), ["sm_121"], False),
         ((12, 0), ["sm_80", "sm_90", "sm_100"], False),
         ((12, 0), ["sm_90", "compute_90"], True),  # PTX is compiled for later GPUs
+        ((12, 0), ["compute_120"], True),
         ((12, 0), ["compute_121"], False),
         ((9, 0), ["sm_90a"], True),
         ((12, 1), ["sm_120a"], False),  # an `a` is for its own number only

@@ -1,0 +1,535 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Trees that are damaged, surprising, or built to lead a purge astray. Each has one documented outcome."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_prove, _bytecode_scan
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Outcome, Request, invalidate
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import Suspect, read_source, remove
+from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import (
+    LONG_AGO,
+    Project,
+    reasons,
+)
+
+TAG = sys.implementation.cache_tag
+PYC = f"m.{TAG}.pyc"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with one module that was imported, and then edited so that its bytecode is stale."""
+    return stale_project(tmp_path / "app")
+
+
+def stale_project(root: Path) -> Project:
+    """A project whose only bytecode is stale."""
+    project = Project(root)
+    project.write("m.py", "V = 1\n")
+    project.value()
+    project.write("m.py", "V = 2\n")
+    return project
+
+
+def cache(project: Project) -> Path:
+    """The folder with the bytecode."""
+    return project.root / "__pycache__"
+
+
+def left(outcome: Outcome) -> dict[str, str]:
+    """What was left and why, by name."""
+    return {os.path.basename(item.path): item.reason for item in outcome.left}
+
+
+# Links and other file systems
+
+
+def test_a_linked_cache_is_not_followed(project: Project, tmp_path: Path) -> None:
+    cache(project).rename(tmp_path / "elsewhere")
+    cache(project).symlink_to(tmp_path / "elsewhere")
+    for outcome in (project.invalidate(), project.invalidate("m.py")):
+        assert (outcome.removed, left(outcome)) == ([], {"__pycache__": "link"})
+    assert (tmp_path / "elsewhere" / PYC).exists()
+
+
+def test_a_linked_folder_that_leaves_the_tree_is_named_and_not_followed(project: Project, tmp_path: Path) -> None:
+    outside = stale_project(tmp_path / "outside")
+    (project.root / "package").symlink_to(outside.root)
+    outcome = project.invalidate()
+    assert len(outcome.removed) == 1
+    assert left(outcome) == {"package": "link"}
+    assert (cache(outside) / PYC).exists()
+
+
+def test_a_linked_folder_inside_the_tree_is_searched_once(project: Project) -> None:
+    (project.root / "lib").mkdir()
+    (project.root / "lib64").symlink_to("lib")
+    inside = stale_project(project.root / "lib")
+    outcome = project.invalidate()
+    assert (len(outcome.removed), outcome.left) == (2, [])
+    assert not (cache(inside) / PYC).exists()
+
+
+def test_a_link_with_the_name_of_a_pyc_stays(project: Project, tmp_path: Path) -> None:
+    (cache(project) / PYC).rename(tmp_path / "kept.pyc")
+    (cache(project) / PYC).symlink_to(tmp_path / "kept.pyc")
+    outcome = project.invalidate()
+    assert (outcome.removed, left(outcome)) == ([], {PYC: "link"})
+    assert (tmp_path / "kept.pyc").exists()
+
+
+def test_a_linked_source_is_judged_by_what_it_links_to(tmp_path: Path) -> None:
+    project = Project(tmp_path / "app")
+    for text in ("1", "2"):
+        (tmp_path / text).write_text(f"V = {text}\n")
+        os.utime(tmp_path / text, (LONG_AGO, LONG_AGO))
+    (project.root / "m.py").symlink_to(tmp_path / "1")
+    time.sleep(1.1)
+    assert project.value() == "1"
+    assert project.invalidate().kept == 1
+    (project.root / "m.py").unlink()
+    (project.root / "m.py").symlink_to(tmp_path / "2")
+    assert project.value() == "1", "the trap: the target has long had this ctime"
+    assert reasons(project.invalidate()) == {PYC: "code_differs"}
+
+
+def test_a_given_path_may_be_a_link(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "current").symlink_to("app")
+    assert len(project.invalidate(str(tmp_path / "current")).removed) == 1
+
+
+@AS_ROOT
+def test_a_file_mounted_over_a_source_is_seen(tmp_path: Path) -> None:
+    project = Project(tmp_path / "app")
+    project.write("m.py", "V = 1\n")
+    other = tmp_path / "other.py"
+    other.write_text("V = 2\n")
+    os.utime(other, (LONG_AGO, LONG_AGO))
+    time.sleep(1.1)
+    project.value()
+    code = (
+        "import sys; sys.path[:0] = sys.argv[3:]\n"
+        "from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate\n"
+        "print(invalidate(Request([sys.argv[1]], [sys.argv[2]], '')).removed[0].reason)"
+    )
+    script = 'mount --bind "$0" "$1/m.py" && shift && exec "$@"'
+    command = ["sh", "-c", script, str(other), str(project.root)]
+    command += [sys.executable, "-c", code, str(project.root), sys.executable, *sys.path]
+    done = subprocess.run(["unshare", "-m", *command], capture_output=True, text=True, check=False)
+    if "unshare failed" in done.stderr or "mount" in done.stderr:
+        pytest.skip("may not mount here")
+    assert done.stdout == "code_differs\n", done.stderr
+
+
+# What is no file
+
+
+@pytest.fixture(params=["fifo", "socket", "device", "folder"])
+def make_special(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes a file that is none."""
+
+    def make_socket(path: Path) -> None:
+        monkeypatch.chdir(path.parent)
+        socket.socket(socket.AF_UNIX).bind(path.name)
+
+    def make_device(path: Path) -> None:
+        try:
+            os.mknod(path, 0o600 | 0o020000, os.makedev(1, 5))
+        except PermissionError:
+            pytest.skip("may not make devices here")
+
+    makers = {"fifo": os.mkfifo, "socket": make_socket, "device": make_device, "folder": os.mkdir}
+    return makers[request.param]
+
+
+def test_what_is_no_file_is_never_opened(project: Project, make_special: Callable[[Path], None]) -> None:
+    (cache(project) / PYC).unlink()
+    make_special(cache(project) / PYC)
+    outcome = project.invalidate()
+    assert (outcome.removed, outcome.errors, left(outcome)) == ([], [], {PYC: "special"})
+
+
+def test_a_source_that_is_no_file_is_no_source(project: Project, make_special: Callable[[Path], None]) -> None:
+    (project.root / "m.py").unlink()
+    make_special(project.root / "m.py")
+    assert left(project.invalidate()) == {PYC: "orphan"}
+
+
+def test_a_fifo_beside_a_source_stays(project: Project) -> None:
+    os.mkfifo(project.root / "m.pyc")
+    assert left(project.invalidate("m.py")) == {"m.pyc": "special"}
+    assert left(project.invalidate()) == {"m.pyc": "special"}
+
+
+def test_folders_may_have_the_names_of_files(project: Project) -> None:
+    for name in ("package.py", "package.pyc"):
+        stale_project(project.root / name)
+    assert len(project.invalidate().removed) == 3
+
+
+# Damaged bytecode
+
+
+def damage(project: Project, change: Callable[[bytes], bytes]) -> None:
+    """Write fresh bytecode, changed, over the stale one."""
+    project.compile("m.py")
+    data = (cache(project) / PYC).read_bytes()
+    (cache(project) / PYC).write_bytes(change(data))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"",
+        lambda data: data[:15],
+        lambda data: b"\0\0" + data[2:],
+        lambda data: data[:2] + b"\n\r" + data[4:],
+        lambda data: data[:4] + b"\4\0\0\0" + data[8:],
+    ],
+    ids=["empty", "15 bytes", "other magic", "no magic", "unknown flags"],
+)
+def test_a_header_that_every_interpreter_ignores_stays(project: Project, change: Callable[[bytes], bytes]) -> None:
+    damage(project, change)
+    outcome = project.invalidate()
+    assert (outcome.removed, left(outcome)) == ([], {PYC: "unusable_header"})
+    assert project.value("m", "-B") == "2"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:16],
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:16] + b"\xff" * 40,
+        lambda data: data[:16] + b"N",
+    ],
+    ids=["header only", "half", "garbage", "None"],
+)
+@pytest.mark.parametrize("wait", [0, 1.1], ids=["at once", "later"])
+def test_what_no_import_survives_is_removed(project: Project, change: Callable[[bytes], bytes], wait: float) -> None:
+    time.sleep(wait)
+    damage(project, change)
+    with pytest.raises(AssertionError):
+        project.value("m", "-B")
+    assert reasons(project.invalidate()) == {PYC: "broken"}
+    assert project.value() == "2"
+
+
+def test_the_flag_for_checking_without_a_hash_is_harmless(project: Project) -> None:
+    damage(project, lambda data: data[:4] + b"\2\0\0\0" + data[8:])
+    assert project.value("m", "-B") == "2"
+    assert project.invalidate().kept == 1
+
+
+def test_code_that_crashes_the_interpreter_is_unproved(project: Project) -> None:
+    code = "(lambda: 0).__code__.replace(co_code=b'', co_consts=())"
+    body = project.run(f"import marshal, sys; print(marshal.dumps({code}).hex())")
+    damage(project, lambda data: data[:16] + bytes.fromhex(body))
+    project.write("other.py", "V = 1\n")
+    project.value("other")
+    outcome = project.invalidate()
+    assert reasons(outcome)[PYC] in ("unproved", "code_differs")
+    assert outcome.kept == 1, "the rest is judged all the same"
+
+
+# Sources
+
+
+def test_a_source_that_does_not_compile_loses_its_bytecode(project: Project) -> None:
+    project.write("m.py", "V = (\n")
+    assert reasons(project.invalidate()) == {PYC: "does_not_compile"}
+
+
+def test_a_huge_source_is_neither_read_nor_compiled(project: Project) -> None:
+    project.write("m.py", "V = 1\n")
+    with open(project.root / "m.py", "ab") as file:
+        file.truncate(64 << 20)
+    os.utime(project.root / "m.py", (LONG_AGO, LONG_AGO))
+    header = (cache(project) / PYC).read_bytes()[:12] + (64 << 20).to_bytes(4, "little")
+    (cache(project) / PYC).write_bytes(header)
+    outcome = project.invalidate()
+    assert reasons(outcome) == {PYC: "unproved"}
+    assert outcome.warnings == ["1 removed without proof: the source is larger than 8 MiB"]
+
+
+def test_a_huge_source_below_a_hash_is_unproved_too(project: Project) -> None:
+    project.compile("m.py", "CHECKED_HASH")
+    with open(project.root / "m.py", "ab") as file:
+        file.truncate(64 << 20)
+    assert reasons(project.invalidate()) == {PYC: "unproved"}
+
+
+def test_an_unreadable_source_is_unproved(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    python = "/usr/bin/python3"  # one that every account can run
+    if not os.access(python, os.X_OK):
+        pytest.skip(f"{python} is missing on this machine")
+    project = Project(tmp_path / "app", python)
+    project.write("m.py", "V = 1\n")
+    project.value()
+    request.getfixturevalue("as_nobody")
+    (project.root / "m.py").chmod(0)
+    outcome = project.invalidate()
+    assert list(reasons(outcome).values()) == ["unproved"]
+    assert "cannot be read: Permission denied" in outcome.warnings[0]
+
+
+# Names
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    project = stale_project(tmp_path / os.fsdecode(b"caf\xe9"))
+    os.rename(project.root / "m.py", project.root / os.fsdecode(b"\xff\xfe.py"))
+    os.rename(cache(project) / PYC, cache(project) / (os.fsdecode(b"\xff\xfe.") + f"{TAG}.pyc"))
+    assert list(reasons(project.invalidate()).values()) == ["code_differs"]
+
+
+def test_names_as_long_as_they_can_be(project: Project) -> None:
+    stem = "m" * (255 - len(f".{TAG}.pyc"))
+    os.rename(project.root / "m.py", project.root / f"{stem}.py")
+    os.rename(cache(project) / PYC, cache(project) / f"{stem}.{TAG}.pyc")
+    project.write("n" * 252 + ".py", "V = 1\n")
+    assert list(reasons(project.invalidate())) == [f"{stem}.{TAG}.pyc"]
+
+
+def test_stems_and_tags_with_dots(project: Project) -> None:
+    for source, pyc in (("a.b.py", f"a.b.{TAG}.pyc"), ("c.py", f"c.{TAG}-pytest-8.3.4.pyc")):
+        shutil.copy2(project.root / "m.py", project.root / source)
+        shutil.copy2(cache(project) / PYC, cache(project) / pyc)
+    assert reasons(project.invalidate()) == {
+        PYC: "code_differs",
+        f"a.b.{TAG}.pyc": "code_differs",
+        f"c.{TAG}-pytest-8.3.4.pyc": "unproved",
+    }
+
+
+def test_folders_too_deep_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bytecode_scan, "_FOLDERS_WORTH_SHARING", 0)
+    project = Project(tmp_path / "app")
+    folder = project.root
+    for _ in range(402):
+        folder = folder / "d"
+    folder.mkdir(parents=True)
+    outcome = project.invalidate()
+    assert [item.reason for item in outcome.left] == ["too_deep"]
+
+
+# What can't be done
+
+
+@pytest.fixture
+def as_nobody(tmp_path: Path) -> Iterator[None]:
+    """Run as an account that owns the files but is not root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        os.lchown(path, 65534, 65534)
+    for parent in tmp_path.parents[:3]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check mode"])
+def test_a_folder_that_is_not_writable_is_an_error(project: Project, as_nobody: None, check: bool) -> None:
+    cache(project).chmod(0o555)
+    outcome = project.invalidate(prove=False, check=check)
+    assert outcome.removed == []
+    assert [path for path, _ in outcome.errors] == [str(cache(project) / PYC)]
+
+
+@pytest.mark.parametrize("name", ["__pycache__", f"__pycache__/{PYC}", "."])
+def test_what_cannot_be_read_is_an_error(project: Project, as_nobody: None, name: str) -> None:
+    (project.root / name).chmod(0)
+    outcome = project.invalidate(prove=False)
+    (project.root / name).chmod(0o755)
+    assert outcome.removed == []
+    assert len(outcome.errors) == 1
+
+
+@AS_ROOT
+def test_an_immutable_pyc_is_an_error_and_the_rest_is_done(project: Project) -> None:
+    other = stale_project(project.root / "other")
+    if subprocess.run(["chattr", "+i", cache(project) / PYC], capture_output=True, check=False).returncode:
+        pytest.skip("no immutable files on this file system")
+    try:
+        outcome = project.invalidate()
+    finally:
+        subprocess.run(["chattr", "-i", cache(project) / PYC], check=True)
+    assert [path for path, _ in outcome.errors] == [str(cache(project) / PYC)]
+    assert [removed.path for removed in outcome.removed] == [str(cache(other) / PYC)]
+
+
+# What happens meanwhile
+
+
+def interfere(monkeypatch: pytest.MonkeyPatch, before_removal: Callable[[], None]) -> None:
+    """Do something once between the judgement and the removal."""
+    actions = [before_removal]
+
+    def remove_later(suspect: Suspect, dry_run: bool) -> None:
+        if actions:
+            actions.pop()()
+        remove(suspect, dry_run)
+
+    monkeypatch.setattr(_bytecode, "remove", remove_later)
+
+
+def test_a_pyc_that_vanishes_is_not_counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    interfere(monkeypatch, (cache(project) / PYC).unlink)
+    outcome = project.invalidate()
+    assert (outcome.removed, outcome.errors, outcome.examined) == ([], [], 0)
+
+
+def test_a_pyc_that_was_refreshed_is_judged_again_and_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refresh() -> None:
+        project.compile("m.py")
+
+    interfere(monkeypatch, refresh)
+    outcome = project.invalidate()
+    assert (outcome.removed, outcome.kept, outcome.examined) == ([], 1, 1)
+    assert (cache(project) / PYC).exists()
+
+
+def test_a_pyc_that_was_replaced_by_a_stale_one_goes(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def replace() -> None:
+        shutil.copy2(cache(project) / PYC, cache(project) / "copy")
+        os.replace(cache(project) / "copy", cache(project) / PYC)
+
+    interfere(monkeypatch, replace)
+    outcome = project.invalidate()
+    assert (reasons(outcome), outcome.examined) == ({PYC: "code_differs"}, 1)
+
+
+def test_a_pyc_that_never_rests_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def remove_later(suspect: Suspect, dry_run: bool) -> None:
+        os.utime(suspect.path)
+        remove(suspect, dry_run)
+
+    monkeypatch.setattr(_bytecode, "remove", remove_later)
+    outcome = project.invalidate()
+    assert (outcome.removed, left(outcome), outcome.examined) == ([], {PYC: "busy"}, 1)
+
+
+def test_a_folder_swapped_for_a_link_leads_nowhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    shutil.copytree(cache(project), victim)
+
+    def swap() -> None:
+        shutil.rmtree(cache(project))
+        cache(project).symlink_to(victim)
+
+    interfere(monkeypatch, swap)
+    outcome = project.invalidate()
+    assert outcome.removed == []
+    assert (victim / PYC).exists()
+
+
+def test_a_root_swapped_for_another_folder_is_noticed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    shutil.copytree(project.root, victim)
+
+    def swap() -> None:
+        project.root.rename(tmp_path / "old")
+        project.root.symlink_to(victim)
+
+    interfere(monkeypatch, swap)
+    assert project.invalidate().removed == []
+    assert (victim / "__pycache__" / PYC).exists()
+
+
+def test_a_source_edited_during_its_proof_is_judged_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits = ["V = 3\n"]
+
+    def read_then_edit(suspect: Suspect) -> bytes:
+        data = read_source(suspect)
+        if edits:
+            project.write("m.py", edits.pop())
+        return data
+
+    project.compile("m.py")
+    monkeypatch.setattr(_bytecode_prove, "read_source", read_then_edit)
+    assert reasons(project.invalidate()) == {PYC: "code_differs"}
+    assert project.value() == "3"
+
+
+def test_imports_never_fail_during_purges(tmp_path: Path) -> None:
+    project = Project(tmp_path / "app")
+    names = [f"m{number}" for number in range(20)]
+    for name in names:
+        project.write(f"{name}.py", "V = 1\n")
+    imports = "; ".join(f"import {name}" for name in names)
+    code = f"import sys; sys.path.insert(0, {str(project.root)!r}); {imports}"
+    command = [project.python, "-S", "-c", code]
+    importers = []
+    for _ in range(10):
+        importers += [subprocess.Popen(command, env=project.environment) for _ in range(10)]
+        for name in names:
+            project.write(f"{name}.py", "V = 2\n")
+        project.invalidate(prove=False)
+    assert [importer.wait() for importer in importers] == [0] * 100
+
+
+# Several paths
+
+
+def test_paths_inside_each_other_are_judged_once(project: Project) -> None:
+    outcome = project.invalidate("", "m.py", "../app", "./m.py")
+    assert (len(outcome.removed), outcome.examined) == (1, 1)
+
+
+def test_hard_linked_bytecode_of_another_tree_stays(project: Project, tmp_path: Path) -> None:
+    shutil.copytree(project.root, tmp_path / "twin", copy_function=os.link)
+    assert len(project.invalidate().removed) == 1
+    assert (tmp_path / "twin" / "__pycache__" / PYC).exists()
+
+
+def test_a_cache_that_was_moved_here_is_doubted(tmp_path: Path) -> None:
+    project = Project(tmp_path / "app")
+    for name, text in (("m.py", "V = 2\n"), ("other/m.py", "V = 1\n")):
+        project.write(name, text)
+    time.sleep(1.1)
+    project.compile("other/m.py")
+    time.sleep(0.2)
+    os.rename(project.root / "other" / "__pycache__", cache(project))
+    assert project.value("m", "-B") == "1"
+    assert reasons(project.invalidate()) == {PYC: "code_differs"}
+
+
+def test_bytecode_copied_with_its_times_is_doubted(tmp_path: Path) -> None:
+    project = Project(tmp_path / "app")
+    project.write("other/m.py", "V = 1\n")
+    time.sleep(1.1)
+    project.compile("other/m.py")
+    project.write("m.py", "V = 2\n")
+    time.sleep(1.1)
+    subprocess.run(["cp", "-a", project.root / "other" / "__pycache__", cache(project)], check=True)
+    assert project.value("m", "-B") == "1"
+    assert reasons(project.invalidate()) == {PYC: "code_differs"}
+
+
+def test_the_whole_file_system_and_caches_are_refused(project: Project) -> None:
+    for path in ("/", "/usr/..", str(cache(project)), str(cache(project) / PYC)):
+        with pytest.raises(_bytecode.PathError):
+            invalidate(Request([str(project.root), path], [], ""))
+    assert (cache(project) / PYC).exists(), "paths are checked before anything is removed"
