@@ -10,6 +10,7 @@ the name of the script in ansible-test's cache, with pip's wheel beside it, take
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import runpy
 import sys
@@ -18,9 +19,10 @@ from pathlib import Path
 
 def wanted_release() -> str:
     """Return the release of pip that the installed ansible-test bootstraps with."""
-    import ansible_test  # noqa: PLC0415 - only there in the development environment, not where pip is installed
-
-    text = (Path(ansible_test.__file__).parent / "_internal/python_requirements.py").read_text(encoding="utf-8")
+    spec = importlib.util.find_spec("ansible_test")
+    if spec is None or spec.origin is None:
+        sys.exit("get_pip: there is no ansible_test here; run it with the Python of .venv")
+    text = (Path(spec.origin).parent / "_internal/python_requirements.py").read_text(encoding="utf-8")
     match = re.search(r"pip='([\d.]+)'", text)
     if match is None:
         sys.exit("get_pip: this ansible-test names its release of pip in another way; correct wanted_release()")

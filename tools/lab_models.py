@@ -292,9 +292,25 @@ def byte_characters() -> list[str]:
     return sorted([chr(byte) for byte in printable] + [chr(0x100 + n) for n in range(256 - len(printable))])
 
 
-def tokenizer() -> dict[str, object]:
-    """A tokenizer.json with one token a byte, and no merges."""
+def tokenizer_model() -> dict[str, object]:
+    """A byte-pair encoding with one token a byte, and no merges."""
     characters = [*SPECIAL_TOKENS, *byte_characters()]
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": {text: number for number, text in enumerate(characters)},
+        "merges": [],
+    }
+
+
+def tokenizer() -> dict[str, object]:
+    """The content of a tokenizer.json."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {
@@ -306,18 +322,7 @@ def tokenizer() -> dict[str, object]:
         "pre_tokenizer": byte_level,
         "post_processor": None,
         "decoder": byte_level,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {text: number for number, text in enumerate(characters)},
-            "merges": [],
-        },
+        "model": tokenizer_model(),
     }
 
 

@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import time
-from typing import NamedTuple
+from typing import NamedTuple, Tuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
     FILE_NO_LINK,
@@ -89,16 +89,18 @@ class Sources:
 
     def status(self, name: str) -> os.stat_result | None:
         """The status of a source as the interpreter sees it, through links; None if there is no regular file."""
-        if name not in self._status:
-            try:
-                found = os.stat(name, dir_fd=self.descriptor)
-            except OSError as error:
-                if error.errno not in (*GONE, errno.ELOOP):
-                    raise
-                self._status[name] = None
-            else:
-                self._status[name] = found if stat.S_ISREG(found.st_mode) else None
-        return self._status[name]
+        if name in self._status:
+            return self._status[name]
+        try:
+            found: os.stat_result | None = os.stat(name, dir_fd=self.descriptor)
+        except OSError as error:
+            if error.errno not in (*GONE, errno.ELOOP):
+                raise
+            found = None
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            found = None
+        self._status[name] = found
+        return found
 
 
 class Place(NamedTuple):
@@ -111,14 +113,8 @@ class Place(NamedTuple):
     times_count: bool
 
 
-class _Seen(NamedTuple):
-    """A pyc with the start of its bytes, and its source."""
-
-    name: str
-    owner: Owner
-    header: bytes
-    pyc: os.stat_result
-    source: os.stat_result
+# Name, owner, first bytes and status of a pyc, and the status of its source. A plain tuple: a large tree has many.
+_Seen = Tuple[str, Owner, bytes, os.stat_result, os.stat_result]
 
 
 class Judge:
@@ -134,44 +130,37 @@ class Judge:
         """Judge all tagged pycs; with `only_these` those of the listed sources only."""
         folder_changed = os.fstat(self._place.descriptor).st_ctime_ns
         newest = 0
+        names = self._place.sources.names
         with os.scandir(self._place.descriptor) as entries:
             for entry in entries:
-                name = entry.name
-                if name[-4:] != ".pyc":
+                if entry.name[-4:] != ".pyc":
                     continue
-                owner = owner_of(name, self._place.sources.names)
+                owner = owner_of(entry.name, names)
                 if owner is None or not entry.is_file(follow_symlinks=False):
                     self._pass_over(entry, owner, only_these)
                     continue
-                seen = self._look(name, owner)
-                if seen is not None:
-                    self._judge(seen)
-                    # An interpreter renames its pyc into the folder, so that the folder changes at the same time.
-                    if newest < seen.pyc.st_ctime_ns and left_as_written(seen.pyc):
-                        newest = seen.pyc.st_ctime_ns
-        self._settle(folder_changed, newest)
-
-    def _settle(self, folder_changed: int, newest: int) -> None:
+                pyc = self._judge(entry.name, owner)
+                # An interpreter renames its pyc into the folder, so that the folder changes at the same time.
+                if pyc is not None and newest < pyc.st_ctime_ns and left_as_written(pyc):
+                    newest = pyc.st_ctime_ns
         for seen in self._calm:
             # Something was moved here after the newest pyc, or this pyc was written again in place.
-            if folder_changed > newest + SETTLED_AT_ONCE or seen.pyc.st_mtime_ns > folder_changed:
+            if folder_changed > newest + SETTLED_AT_ONCE or seen[3].st_mtime_ns > folder_changed:
                 self._found.doubtful.append(self._suspect(seen))
             else:
                 self._found.fresh += 1
 
     def one(self, name: str, owner: Owner) -> None:
         """Judge a single pyc in a place where times do not count."""
-        seen = self._look(name, owner)
-        if seen is not None:
-            self._judge(seen)
+        self._judge(name, owner)
 
     def _pass_over(self, entry: os.DirEntry[str], owner: Owner | None, only_these: bool) -> None:
         if owner is not None or not only_these:
             self._found.examined += 1
             self._leave(entry.name, "orphan" if owner is None else "link" if entry.is_symlink() else "special")
 
-    def _look(self, name: str, owner: Owner) -> _Seen | None:
-        """Read what is needed to judge a pyc; None where there is nothing to judge, which is noted."""
+    def _judge(self, name: str, owner: Owner) -> os.stat_result | None:
+        """Judge a pyc; returns its status, or None where there is nothing to judge, which is noted."""
         self._found.examined += 1
         try:
             file = os.open(name, FILE_NO_LINK, dir_fd=self._place.descriptor)
@@ -184,10 +173,15 @@ class Judge:
         except OSError as error:
             self._not_seen(name, error)
             return None
-        if header is not None and source is not None:
-            return _Seen(name, owner, header, pyc, source)
-        self._leave(name, "special" if header is None else "orphan")
-        return None
+        if header is None or source is None:
+            self._leave(name, "special" if header is None else "orphan")
+            return None
+        # The common case first: an ordinary header, and times that leave no doubt.
+        if header == plain_header(owner[1], source) and self._times_prove(owner[0], pyc, source):
+            self._calm.append((name, owner, header, pyc, source))
+        else:
+            self._judge_closely((name, owner, header, pyc, source))
+        return pyc
 
     def _not_seen(self, name: str, error: OSError) -> None:
         if error.errno == errno.ELOOP:
@@ -200,33 +194,31 @@ class Judge:
     def _leave(self, name: str, reason: str) -> None:
         self._found.left.append(Left(self._place.folder + "/" + name, reason))
 
-    def _judge(self, seen: _Seen) -> None:
-        # The common case first: an ordinary header, and times that leave no doubt.
-        if seen.header == plain_header(seen.owner[1], seen.source) and self._times_prove(seen):
-            self._calm.append(seen)
-            return
-        header = parse_header(seen.header, seen.owner[1])
+    def _judge_closely(self, seen: _Seen) -> None:
+        name, owner, data, _, _ = seen
+        header = parse_header(data, owner[1])
         if header is None:
-            self._leave(seen.name, "unusable_header")
+            self._leave(name, "unusable_header")
         elif header.flags & FLAG_HASH:
             self._judge_hash(self._suspect(seen))
         else:
             self._judge_stamp(seen, header.stamp)
 
-    def _times_prove(self, seen: _Seen) -> bool:
+    def _times_prove(self, source_name: str, pyc: os.stat_result, source: os.stat_result) -> bool:
         return (
             self._place.times_count
-            and compiled_after_last_change(seen.pyc, seen.source, self._now)
-            and seen.owner[0] not in self._place.sources.elsewhere
+            and compiled_after_last_change(pyc, source, self._now)
+            and source_name not in self._place.sources.elsewhere
         )
 
     def _judge_stamp(self, seen: _Seen, stamp: bytes) -> None:
-        same_mtime, same_size = stamp_matches(stamp, seen.source)
+        name, owner, _, pyc, source = seen
+        same_mtime, same_size = stamp_matches(stamp, source)
         if not same_size:
             self._found.stale.append((self._suspect(seen), "size_differs"))
-        elif same_mtime and self._times_prove(seen):
+        elif same_mtime and self._times_prove(owner[0], pyc, source):
             self._calm.append(seen)
-        elif is_sealed(seen.name, seen.pyc, seen.source):
+        elif is_sealed(name, pyc, source):
             self._found.fresh += 1
         else:
             self._found.doubtful.append(self._suspect(seen))
@@ -246,15 +238,16 @@ class Judge:
             self._found.stale.append((suspect, "hash_differs"))
 
     def _suspect(self, seen: _Seen) -> Suspect:
+        name, (source_name, tag, optimization), header, pyc, source = seen
         return Suspect(
             base=self._place.base,
             source_base=self._place.sources.base,
             folder=self._place.folder,
-            name=seen.name,
-            source=self._place.sources.folder + "/" + seen.owner[0],
-            tag=seen.owner[1],
-            optimization=seen.owner[2],
-            header=seen.header,
-            pyc_identity=identity(seen.pyc),
-            source_identity=identity(seen.source),
+            name=name,
+            source=self._place.sources.folder + "/" + source_name,
+            tag=tag,
+            optimization=optimization,
+            header=header,
+            pyc_identity=identity(pyc),
+            source_identity=identity(source),
         )

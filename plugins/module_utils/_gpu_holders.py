@@ -91,11 +91,11 @@ def _processes(findings: Findings, listed: Listed, scan: Scan) -> list[dict[str,
 
 def _process(findings: Findings, path: str, pid: int, listed: Sequence[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
     """One process. What nvidia-smi does not list may hold any GPU, and any amount of memory."""
-    amounts = [process["memory_mib"] for _, process in listed]
+    amounts = [process["memory_mib"] for index, process in listed]
     facts: dict[str, Any] = {
         "pid": pid,
         "listed": bool(listed),
-        "gpus": sorted({index for index, _ in listed}) or None,
+        "gpus": sorted({index for index, process in listed}) or None,
         "memory_mib": None if None in amounts or not amounts else sum(amounts),
     }
     try:

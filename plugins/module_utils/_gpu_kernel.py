@@ -82,8 +82,8 @@ def iommu_mode_asked_for(command_line: str) -> str | None:
     """
     options: dict[str, str] = {}
     for argument in command_line.split():
-        name, _, values = argument.partition("=")
-        for value in values.split(","):
+        name, separator, values = argument.partition("=")
+        for value in values.split(",") if separator else ():
             if name in ("iommu", "amd_iommu", "intel_iommu"):
                 options["mode" if value in ("pt", "nopt") else name] = value
             elif name == "iommu.passthrough":

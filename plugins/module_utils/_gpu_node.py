@@ -160,7 +160,8 @@ def _numbers(addresses: Sequence[str], outcome: Outcome) -> tuple[dict[str, tupl
     except UnusableOutputError as error:
         failed = explain_failure(outcome.status, f"{outcome.output} {outcome.errors}").reason
         return places, failed if outcome.status else str(error)
-    if set(numbers) != set(addresses) or sorted(index for index, _ in numbers.values()) != list(range(len(addresses))):
+    indexes = sorted(number[0] for number in numbers.values())
+    if set(numbers) != set(addresses) or indexes != list(range(len(addresses))):
         return places, "nvidia-smi names other GPUs when asked for the compute capability"
     return numbers, ""
 

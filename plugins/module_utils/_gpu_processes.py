@@ -49,7 +49,7 @@ def describe_process(tree: Tree, pid: int) -> dict[str, Any]:
     no such process.
     """
     lines = [line.partition(":") for line in tree.text(f"/proc/{pid}/status").splitlines()]
-    status = {key: value.split() for key, _, value in lines}
+    status = {key: value.split() for key, colon, value in lines if colon}
     parent, session, user = (_first_number(status.get(key)) for key in ("PPid", "NSsid", "Uid"))
     orphan = None
     if parent is not None and session:

@@ -144,7 +144,7 @@ def parse_capabilities(text: str) -> dict[str, tuple[int, str | None]]:
         address = normal_address(cells[1]) if len(cells) == 3 else None
         if address is None or not _NUMBER.fullmatch(cells[0]):
             raise UnusableOutputError(f"not an index, a bus address and a compute capability: {line!r:.100}")
-        if address in answer or int(cells[0]) in [index for index, _ in answer.values()]:
+        if address in answer or int(cells[0]) in [known[0] for known in answer.values()]:
             raise UnusableOutputError(f"the GPU {cells[0]} at {address} is named twice")
         answer[address] = (int(cells[0]), _matching(re.compile(r"[0-9]{1,2}\.[0-9]"), cells[2]))
     return answer

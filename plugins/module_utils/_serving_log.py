@@ -39,10 +39,12 @@ PHASES = tuple(
     (re.compile(pattern), phase)
     for pattern, phase in (
         (r"Application startup complete|fired up and ready to roll", "answering"),
-        (r"Capturing CUDA graphs?[^|]*\|[^|]*\|\s*(\d+)/(\d+)", "capturing graphs {0} of {1}"),
-        (r"Capturing batches[^|]*\|[^|]*\|\s*(\d+)/(\d+)", "capturing graphs {0} of {1}"),
-        (r"Capture (?:draft |draft extend )?cuda graph begin", "capturing graphs"),
-        (r"Graph capturing finished|Capture (?:draft |draft extend )?cuda graph end", "graphs captured"),
+        (
+            r"Capturing (?:CUDA graphs?|batches|num tokens|prefill shape)[^|]*\|[^|]*\|\s*(\d+)/(\d+)",
+            "capturing graphs {0} of {1}",
+        ),
+        (r"(?i:capture [\w -]*cuda graph begin)", "capturing graphs"),
+        (r"Graph capturing finished|(?i:capture [\w -]*cuda graph end)", "graphs captured"),
         (r"Dynamo bytecode transform|Compiling a graph|torch\.compile takes|Start compiling", "compiling"),
         (r"JIT session|flashinfer\.jit|Building (?:CUDA|extension)|ninja", "compiling kernels"),
         (r"KV [Cc]ache (?:is allocated|size)|KV cache memory|# (?:GPU|CPU) blocks", "cache allocated"),

@@ -99,6 +99,11 @@ def secret_option(server: Server, _release: EngineRelease) -> str:
     return f"extra_arguments holds the secret {', '.join(named)}" if named else ""
 
 
+def config_file_name(server: Server, _release: EngineRelease) -> str:
+    name = server.config_file
+    return f"config_file is {name}" if name and not name.endswith((".yaml", ".yml")) else ""
+
+
 def repeated_option(server: Server, _release: EngineRelease) -> str:
     names = [name for name, _value in extra_options(server.extra_arguments)]
     repeated = sorted({name for name in names if names.count(name) > 1 and name != "middleware"})

@@ -47,7 +47,6 @@ OWNED_OPTIONS: dict[str, dict[str, str]] = {
         "dtype": "dtype",
         "trust-remote-code": "trust_remote_code",
         "speculative-algorithm": "speculative.algorithm",
-        "speculative-algo": "speculative.algorithm",
         "speculative-draft-model-path": "speculative.draft_model",
         "speculative-draft-model": "speculative.draft_model",
         "speculative-draft-model-revision": "speculative.draft_revision",

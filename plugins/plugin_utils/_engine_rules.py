@@ -248,6 +248,11 @@ RULES: tuple[Rule, ...] = (
         "config_file.", "proc(5), /proc/<pid>/cmdline",
     ),
     Rule(
+        "config-file-name", "", "", checks.config_file_name,
+        "Both engines refuse a configuration file by another name than *.yaml or *.yml.", "Rename the file.",
+        "sglang/srt/server_args_config_parser.py; vllm/utils/argparse_utils.py",
+    ),
+    Rule(
         "repeated-option", "", "", checks.repeated_option,
         "The last one of two equal options wins without a word.", "Keep one.", "argparse, Python 3.8 to 3.14",
     ),

@@ -140,7 +140,6 @@ def gpu_element(host: Host, index: int) -> str:
     """The <gpu> element of one GPU, with the parts that anybody reads."""
     board = host.boards[index]
     edition = board.edition
-    generation = min(5, board.host_generation)
     content = {
         "product_name": edition.name,
         "product_architecture": "Blackwell" if edition.capability == "12.0" else "Hopper",
@@ -152,23 +151,29 @@ def gpu_element(host: Host, index: int) -> str:
         "uuid": uuid(index),
         "minor_number": minor(host, index),
         "gpu_recovery_action": board.recovery,
-        "pci": {
-            "pci_device_id": f"{edition.device_id}10DE",
-            "pci_bus_id": f"0000{board.address.upper()}",
-            "pci_gpu_link_info": {
-                "pcie_gen": {
-                    "max_link_gen": generation,
-                    "current_link_gen": generation if board.utilization else 1,
-                    "max_device_link_gen": 5,
-                    "max_host_link_gen": board.host_generation,
-                },
-                "link_widths": {"max_link_width": "16x", "current_link_width": "16x"},
-            },
-        },
+        "pci": pci_element(board),
         **gpu_amounts(board),
         "processes": {"process_info": listed_processes(host, index)},
     }
     return f'\t<gpu id="0000{board.address.upper()}">\n{elements(2, content)}\t</gpu>\n\n'
+
+
+def pci_element(board: Board) -> dict[str, Any]:
+    """Address and link of a GPU. An idle link runs at generation 1."""
+    generation = min(5, board.host_generation)
+    return {
+        "pci_device_id": f"{board.edition.device_id}10DE",
+        "pci_bus_id": f"0000{board.address.upper()}",
+        "pci_gpu_link_info": {
+            "pcie_gen": {
+                "max_link_gen": generation,
+                "current_link_gen": generation if board.utilization else 1,
+                "max_device_link_gen": 5,
+                "max_host_link_gen": board.host_generation,
+            },
+            "link_widths": {"max_link_width": "16x", "current_link_width": "16x"},
+        },
+    }
 
 
 def gpu_amounts(board: Board) -> dict[str, Any]:
@@ -250,7 +255,7 @@ def commands(host: Host) -> list[dict[str, Any]]:
         (["topo", "-p2p", "r"], peer_to_peer),
     ]
     if host.hangs:
-        return [{"arguments": arguments, "hangs": True} for arguments, _ in answers]
+        return [{"arguments": arguments, "hangs": True} for arguments, answer in answers]
     return [
         {
             "arguments": arguments,

@@ -150,7 +150,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 3 or arguments[0] != "unpack":
         print("usage: python tests/replay/recording.py unpack FILE DIRECTORY", file=sys.stderr)
         return 2
-    _, file, directory = arguments
+    file, directory = arguments[1:]
     try:
         unpack(json.loads(sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")), Path(directory))
     except (OSError, ValueError) as error:

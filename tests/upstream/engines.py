@@ -10,6 +10,7 @@ CPUs carry the same Python package and are much smaller. Kernels and tools in a 
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import subprocess
 import sys
@@ -107,11 +108,11 @@ def install(release: Release, site: Path, files: Iterable[str]) -> None:
                 archive.extract(name, site)
 
 
-def sources(release: Release, suffix: str) -> dict[str, str]:
-    """The sources of a release whose path inside the package ends with a suffix."""
+@functools.lru_cache(maxsize=64)
+def source(release: Release, file: str) -> str:
+    """One source of a release, by its path inside the package."""
     with zipfile.ZipFile(fetch(release)) as archive:
-        names = [name for name in archive.namelist() if name.endswith(suffix)]
-        return {name.partition("/")[2]: archive.read(name).decode("utf-8-sig") for name in names}
+        return archive.read(f"{release.engine}/{file}").decode("utf-8-sig")
 
 
 def catalogue() -> dict[str, dict[str, Any]]:

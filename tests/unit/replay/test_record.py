@@ -69,7 +69,7 @@ SECRETS = {
     "uuid": "7d3f0a11-5b2c-4d6e-9f80-123456789abc",
     "argument": "hunter2",
     "container": "9f8e7d6c5b4a" * 5 + "9f8e",
-    "switch": "00e04c0102030405",
+    "switch": "c0ffee42",
     "disk": "rd.luks.uuid=luks-1234",
 }
 
@@ -91,8 +91,15 @@ def recorded_secrets(tmp_path_factory: pytest.TempPathFactory) -> str:
     files["/proc/41001/cgroup"] = f"0::/system.slice/docker-{SECRETS['container']}.scope\n"
     files["/proc/41001/cmdline"] = f"python3\0--api-key\0{SECRETS['argument']}\0"
     bridge = next(path for path in files if path.endswith("/config"))
-    files[bridge]["bytes"]["1024"] = SECRETS["switch"]
+    files[bridge]["bytes"]["260"] = SECRETS["switch"]  # inside a capability of the chain, where serial numbers are
     return json.dumps(record_unpacked(host, tmp_path_factory.mktemp("secrets") / "host"))
+
+
+def test_leader_of_a_session_is_recorded_though_it_holds_nothing(tmp_path: Path) -> None:
+    host = hosts.recording("serving")
+    host["files"]["/proc/41001/status"] = host["files"]["/proc/41001/status"].replace("PPid:\t41000", "PPid:\t1")
+    facts = facts_of(record_unpacked(host, tmp_path / "host"), tmp_path / "recorded")
+    assert (facts["processes"][0]["parent"], facts["processes"][0]["orphan"]) == (1, False)
 
 
 class TestMasks:

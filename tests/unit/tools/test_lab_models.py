@@ -251,7 +251,7 @@ class TestDirectory:
     def test_interrupted_run_leaves_the_old_models_whole(self, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         before = tree(models)
 
-        def no_space_left(*_: object) -> None:
+        def no_space_left(*arguments: object) -> None:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(lab_models, "write_tree", no_space_left)

@@ -149,6 +149,18 @@ def test_disabling_p2p_drops_the_profiles_level_but_not_the_users() -> None:
         nccl_environment(node(), "throughput", {"NCCL_MIN_CTAS": 32, "NCCL_MAX_CTAS": 8})
 
 
+def test_equal_limits_are_no_contradiction() -> None:
+    limits = {"NCCL_MIN_CTAS": 8, "NCCL_MAX_CTAS": 8}
+    assert values(nccl_environment(node(), "conservative", limits))["NCCL_MIN_CTAS"] == "8"
+
+
+def test_one_gpu_is_warned_of_nothing() -> None:
+    facts = node(1, **HANGING)
+    facts["gpus"][0]["mig"] = "Enabled"
+    result = nccl_environment(facts, "latency")
+    assert result["warnings"] == [] and values(result) == ORDER
+
+
 def test_taking_a_safeguard_away_is_warned_of() -> None:
     result = nccl_environment(node(**HANGING), "conservative", {"NCCL_P2P_DISABLE": None})
     assert values(result) == ORDER

@@ -63,6 +63,13 @@ BREAKS: list[tuple[str, str, Changes, Changes, list[str]]] = [
         {"disks": [{**disk, "needed_gib": 60} for disk in WANTS["disks"]], "models": []},
         ["/opt/env + 60.0 GiB", "/srv/weights", "100.0 GiB free"],
     ),
+    (
+        "disk_space",
+        "error",
+        {"node.models.0.missing": ["model-2.safetensors"]},
+        {"disks": [WANTS["disks"][0], {"name": "weights", "path": "/srv/weights", "needed_gib": 600}]},
+        ["600.0 GiB for the weights"],
+    ),
     ("disk_mount", "error", {"node.disks.environment.read_only": True}, {}, ["/opt is mounted read-only"]),
     ("disk_mount", "error", {"node.disks.environment.no_exec": True}, {}, ["/opt is mounted noexec"]),
     (
@@ -276,6 +283,16 @@ BREAKS: list[tuple[str, str, Changes, Changes, list[str]]] = [
         ["uvm_disable_hmm is N", "node_preflight_module_options: {nvidia_uvm: {uvm_disable_hmm: 1}}"],
     ),
     (
+        "uvm_hmm",
+        "warning",
+        {
+            "gpu_node.module_parameters.nvidia_uvm.uvm_disable_hmm": None,
+            "gpu_node.gpus.0.addressing_mode": "hmm",
+        },
+        {},
+        ["the driver says that HMM is on"],
+    ),
+    (
         "p2p_forced_geforce",
         "error",
         {
@@ -384,6 +401,13 @@ HARMLESS: dict[str, tuple[Changes, Changes]] = {
         },
         {},
     ),
+    "a busy GPU that an unlisted process of ours may hold": (
+        {
+            "gpu_node.gpus.0.utilization_percent": 100,
+            "gpu_node.processes": [{**PROCESS, "listed": False, "gpus": None, "memory_mib": None}],
+        },
+        {},
+    ),
     "a segment in use": ({"gpu_node.shm.leftovers": [{**SEGMENT, "holders": [4711], "orphan": False}]}, {}),
     "P2P does not matter to one rank": (
         {
@@ -472,6 +496,16 @@ UNKNOWN: list[tuple[str, str, Changes, str]] = [
         "GPU 1: nvidia-smi says 'N/A'",
     ),
     (
+        "uvm_hmm",
+        "info",
+        {
+            "gpu_node.module_parameters.nvidia_uvm.uvm_disable_hmm": None,
+            "gpu_node.gpus.0.addressing_mode": None,
+            "gpu_node.reasons.module_parameters.nvidia_uvm": "the module is not loaded",
+        },
+        "the module is not loaded",
+    ),
+    (
         "driver_flavour",
         "warning",
         {"gpu_node.driver.flavour": None, "gpu_node.reasons.driver.flavour": "unreadable"},
@@ -537,6 +571,11 @@ def test_a_dead_driver_is_said_once() -> None:
         "gpu_node.reasons.driver": "nvidia-smi exited with 9",
     }
     assert [one["id"] for one in find(dead)] == ["gpu_driver"]
+
+
+def test_too_little_memory_is_said_once() -> None:
+    found = find({"node.memory": {"total": 8 * GIB, "available": GIB}})
+    assert [one["id"] for one in found] == ["memory"]
 
 
 def test_a_fault_of_several_gpus_is_said_once_with_all_of_them() -> None:

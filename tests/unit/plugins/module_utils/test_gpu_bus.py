@@ -118,7 +118,7 @@ class TestAcs:
         assert reasons == {}
 
     def test_bits_of_a_bridge(self, tmp_path: Path) -> None:
-        facts, _ = acs_facts(tree_of(switch(SRC_VALID, 0, REDIRECT), tmp_path), [GPU_0, GPU_1])
+        facts = acs_facts(tree_of(switch(SRC_VALID, 0, REDIRECT), tmp_path), [GPU_0, GPU_1])[0]
         assert facts["bridges"][0] == {
             "bus_id": ROOT_PORT,
             "above": [GPU_0, GPU_1],
@@ -131,12 +131,12 @@ class TestAcs:
 
     @pytest.mark.parametrize("control", [0, SRC_VALID, 0x11])
     def test_source_validation_alone_is_harmless(self, control: int, tmp_path: Path) -> None:
-        facts, _ = acs_facts(tree_of(switch(control, control, control), tmp_path), [GPU_0, GPU_1])
+        facts = acs_facts(tree_of(switch(control, control, control), tmp_path), [GPU_0, GPU_1])[0]
         assert facts["redirect"] is False
 
     @pytest.mark.parametrize("control", [0x04, 0x08, REDIRECT, REDIRECT | SRC_VALID])
     def test_either_redirect_counts(self, control: int, tmp_path: Path) -> None:
-        facts, _ = acs_facts(tree_of(switch(0, 0, control), tmp_path), [GPU_0, GPU_1])
+        facts = acs_facts(tree_of(switch(0, 0, control), tmp_path), [GPU_0, GPU_1])[0]
         assert facts["redirect"] is True
 
     def test_without_root_it_is_unknown(self, tmp_path: Path) -> None:
@@ -199,5 +199,5 @@ class TestIommu:
 
     def test_types_by_address(self, tmp_path: Path) -> None:
         tree = tree_of(grouped("DMA-FQ", None, ""), tmp_path)
-        facts, _ = iommu_facts(tree, ["0000:00:00.0", "0000:01:00.0", "0000:02:00.0"], "")
+        facts = iommu_facts(tree, ["0000:00:00.0", "0000:01:00.0", "0000:02:00.0"], "")[0]
         assert facts["types"] == {"0000:00:00.0": "DMA-FQ"}

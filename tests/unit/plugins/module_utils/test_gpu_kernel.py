@@ -40,6 +40,10 @@ class TestModule:
     def test_proprietary(self) -> None:
         assert parse_module(PROPRIETARY) == ("580.95.05", "proprietary")
 
+    def test_only_the_line_of_the_driver_counts(self) -> None:
+        compiler = "GCC version:  gcc version 13.3.0 (Open Kernel Module Builders)\n"
+        assert parse_module(compiler + PROPRIETARY) == ("580.95.05", "proprietary")
+
     def test_other_processor(self) -> None:
         assert parse_module(OPEN.replace("x86_64", "aarch64")) == ("590.48.01", "open")
 

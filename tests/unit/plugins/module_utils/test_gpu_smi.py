@@ -268,6 +268,6 @@ class TestMutatedCaptures:
         except UnusableOutputError as refusal:
             assert str(refusal)
             return
-        indexes = [index for index, _ in answer.values()]
+        indexes = [known[0] for known in answer.values()]
         assert len(set(indexes)) == len(indexes)
-        assert all(capability is None or capability in text for _, capability in answer.values())
+        assert all(capability is None or capability in text for index, capability in answer.values())

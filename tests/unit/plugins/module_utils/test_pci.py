@@ -27,7 +27,7 @@ def config_space(*capabilities: tuple[int, int, int], size: int = 4096, last: in
     """A configuration space with a chain of (offset, id, ACS control bits); the last one is linked to `last`."""
     space = bytearray(4100)
     struct.pack_into("<HH", space, 0, 0x1022, 0x153E)
-    following = [offset for offset, _, _ in capabilities[1:]] + [last]
+    following = [capability[0] for capability in capabilities[1:]] + [last]
     for (offset, identity, control), next_offset in zip(capabilities, following, strict=False):
         struct.pack_into("<I", space, offset, identity | 1 << 16 | next_offset << 20)
         struct.pack_into("<HH", space, offset + 4, 0x5F, control)

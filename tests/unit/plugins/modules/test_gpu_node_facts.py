@@ -44,7 +44,7 @@ def unpacked(tmp_path: Path) -> Callable[[str], dict[str, str]]:
 
 
 def snapshot(directory: str) -> dict[str, tuple[int, int]]:
-    paths = [os.path.join(base, name) for base, _, names in os.walk(directory) for name in names]
+    paths = [os.path.join(base, name) for base, directories, names in os.walk(directory) for name in names]
     return {path: (os.lstat(path).st_mtime_ns, os.lstat(path).st_ino) for path in paths if not path.endswith("/calls")}
 
 

@@ -84,7 +84,7 @@ CASES = [
         "sglang-trtllm-mha-tree",
         "0.5.14",
         {**chain(topk=2, num_draft_tokens=4), "extra_arguments": ["--decode-attention-backend", "trtllm_mha"]},
-        {**chain(topk=1), "extra_arguments": ["--decode-attention-backend", "trtllm_mha"]},
+        {**chain(), "extra_arguments": ["--decode-attention-backend", "trtllm_mha"]},
     ),
     (
         "sglang-trtllm-mla",
@@ -148,7 +148,7 @@ CASES = [
         "sglang-spec-v2-tree",
         "0.5.10.post1",
         {**chain(topk=2, num_draft_tokens=4), "environment": {"SGLANG_ENABLE_SPEC_V2": "1"}},
-        {**chain(topk=2, num_draft_tokens=4), "environment": {"SGLANG_ENABLE_SPEC_V2": "0"}},
+        {**chain(), "environment": {"SGLANG_ENABLE_SPEC_V2": "1"}},
     ),
     (
         "sglang-spec-v2-gone",
@@ -235,7 +235,7 @@ CASES = [
         "vllm-lookup-order",
         "0.32.0",
         server({"algorithm": "NGRAM", "num_steps": 3, "settings": {"prompt_lookup_min": 4, "prompt_lookup_max": 2}}),
-        server({"algorithm": "NGRAM", "num_steps": 3, "settings": {"prompt_lookup_min": 1, "prompt_lookup_max": 4}}),
+        server({"algorithm": "NGRAM", "num_steps": 3, "settings": {"prompt_lookup_min": 4, "prompt_lookup_max": 4}}),
     ),
     ("vllm-cpu-speculation", "0.21.0", {**chain(), "hardware": "cpu"}, {**chain(), "hardware": "gpu"}),
     (
@@ -257,6 +257,7 @@ CASES = [
         extra("--api-key=secret"),
         extra("--seed=1"),
     ),
+    ("config-file-name", "0.32.0", server(config_file="/etc/main.conf"), server(config_file="/etc/main.yaml")),
     (
         "repeated-option",
         "0.32.0",
@@ -338,6 +339,22 @@ def test_every_rule_says_fact_rule_remedy_release_evidence_and_date() -> None:
     assert (
         "num_steps is 1" in message and "forces num_draft_tokens" in message and "leave num_draft_tokens out" in message
     )
+
+
+@pytest.mark.parametrize(
+    ("engine", "description", "fact"),
+    [
+        ("sglang", extra("--enable-metrics"), "belongs to nothing (it is always set)"),
+        ("sglang", extra("--tp=8"), "extra_arguments sets tp, which belongs to tensor_parallel"),
+        ("sglang", tree("--page-size=2"), "page-size is 2, attention-backend is not set"),
+        ("sglang", tree("--page-size=2", "--attention-backend=x"), "page-size is 2, attention-backend is x"),
+        ("vllm", extra("--seed=1", "--seed=2"), "extra_arguments sets seed more than once"),
+    ],
+)
+def test_the_fact_names_what_was_given(engine: str, description: dict[str, Any], fact: str) -> None:
+    release = at(engine, KNOWN_RELEASES[engine][1])
+    messages = [message for _rule, message in broken_rules(engine, release, parse_server(description))]
+    assert len(messages) == 1 and fact in messages[0]
 
 
 def test_the_ids_of_the_rules_are_unique() -> None:

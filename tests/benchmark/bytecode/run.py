@@ -1,0 +1,260 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How fast pyc_invalidate is, as ratios measured in one run.
+
+    python tests/benchmark/bytecode/run.py [--rounds 5] [--cold] [--tree FOLDER] [--strict]
+
+It makes a tree of 27,000 installed sources with their bytecode (once, below .cache), and compares the search with a C
+program that does nothing but ask for the status of the same files, with the tools that people use instead, and with
+the cost of Ansible's smallest module. All contenders of a table take turns, and each ratio is the median of the ratios
+of the rounds. `--cold` drops the caches of the whole machine before each turn and needs root. `--strict` fails if a
+limit is exceeded; on a machine that does other things at the same time that says little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+TOP = Path(__file__).parents[3]
+sys.path.insert(0, str(TOP / ".collections"))
+
+from ansible_collections.blackwell.inference.tests.benchmark.bytecode import tree as real_tree
+
+HERE = Path(__file__).parent
+PROOFS = 2000  # sources in the tree on which proofs are measured
+SEARCH = """
+import json, resource, sys, time
+sys.path.insert(0, sys.argv[1])
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate
+start = time.perf_counter()
+outcome = invalidate(Request([sys.argv[2]], [sys.executable], "", dry_run=sys.argv[3] == "check"))
+seconds = time.perf_counter() - start
+memory = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(json.dumps([seconds, memory / 1024, outcome.examined, outcome.kept, outcome.proved, len(outcome.removed)]))
+"""
+
+
+class Limit(NamedTuple):
+    """A promise: the figure is at most, or with `least` at least, this."""
+
+    name: str
+    figure: float
+    limit: float
+    least: bool = False
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise holds in this run."""
+        return self.figure >= self.limit if self.least else self.figure <= self.limit
+
+
+class Search(NamedTuple):
+    """One run of the search in a process of its own. Times in seconds, memory of its largest process in MiB."""
+
+    seconds: float
+    memory: float
+    examined: int
+    kept: int
+    proved: int
+    removed: int
+
+
+def search(tree: Path, mode: str) -> Search:
+    """Run the code of the module."""
+    command = [sys.executable, "-B", "-c", SEARCH, str(TOP / ".collections"), str(tree), mode]
+    done = subprocess.run(command, env=real_tree.ENVIRONMENT, capture_output=True, text=True, check=True)
+    return Search(*json.loads(done.stdout))
+
+
+def seconds_of(command: list[str]) -> float:
+    """How long a command takes."""
+    start = time.perf_counter()
+    subprocess.run(command, cwd=TOP, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return time.perf_counter() - start
+
+
+def take_turns(
+    contenders: dict[str, Callable[[], float]], rounds: int, before: Callable[[], None] = lambda: None
+) -> dict[str, list[float]]:
+    """Run all contenders in every round."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            before()
+            times[name].append(run())
+    return times
+
+
+def ratio(times: dict[str, list[float]], name: str, base: str) -> float:
+    """The median of the ratios of the rounds."""
+    return statistics.median(ours / theirs for ours, theirs in zip(times[name], times[base]))
+
+
+def show(title: str, times: dict[str, list[float]], base: str) -> None:
+    """Print a table."""
+    print(f"\n{title}\n  {'':34}{'median s':>10}{'fastest s':>11}{'ratio':>8}")
+    for name, values in times.items():
+        print(f"  {name:34}{statistics.median(values):10.3f}{min(values):11.3f}{ratio(times, name, base):8.2f}")
+
+
+def compile_floor(root: Path) -> str:
+    """Compile the C program."""
+    subprocess.run(["cc", "-O2", "-o", str(root / "floor"), str(HERE / "floor.c")], check=True)
+    return str(root / "floor")
+
+
+def drop_caches() -> None:
+    """Make the next access to any file go to the disk."""
+    subprocess.run(["sync"], check=True)
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+def measure_search(tree: Path, floor: str, rounds: int, cold: bool) -> list[Limit]:
+    """The search against the floor, with warm and, if wanted, with cold caches."""
+    contenders = {
+        "C, status of every .py and .pyc": lambda: seconds_of([floor, str(tree)]),
+        "search": lambda: search(tree, "check").seconds,
+    }
+    base, ours = contenders
+    first = search(tree, "check")
+    print(f"{tree}: {first.examined} pycs, {first.kept} kept, {first.proved} proved, {first.removed} removed")
+    take_turns(contenders, 1)
+    warm = take_turns(contenders, rounds)
+    show("Warm", warm, base)
+    limits = [Limit("warm search : C", ratio(warm, ours, base), 2.5), Limit("memory, MiB", first.memory, 64)]
+    if cold:
+        times = take_turns(contenders, max(2, rounds // 2), drop_caches)
+        show("Cold", times, base)
+        limits.append(Limit("cold search : C", ratio(times, ours, base), 2.0))
+    return limits
+
+
+def measure_proofs(tree: Path, root: Path) -> list[Limit]:
+    """Proofs of a copy whose times prove nothing, and the run after that."""
+    copy = root / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    copied = 0
+    for package in sorted(path for path in (tree / "0").iterdir() if path.is_dir()):
+        if copied < PROOFS:
+            subprocess.run(["cp", "-a", str(package), str(copy)], check=True)
+            copied += sum(1 for _ in (copy / package.name).rglob("*.py"))
+    first, second = search(copy, "run"), search(copy, "run")
+    force = [sys.executable, "-m", "compileall", "-q", "-f", str(copy)]
+    compiled = seconds_of(["env", "-u", "PYTHONDONTWRITEBYTECODE", *force])
+    print(f"\nProofs after cp -a: {first.examined} pycs, {first.proved} proved in {first.seconds:.1f} s", end="")
+    print(f" (compileall -f: {compiled:.1f} s); again: {second.proved} proved in {second.seconds:.3f} s")
+    shutil.rmtree(copy)
+    return [Limit("proofs of the second run", second.proved, 0), Limit("wrongly removed", first.removed, 0)]
+
+
+def measure_peers(tree: Path, root: Path, rounds: int) -> list[Limit]:
+    """The whole Ansible command, and what people use instead, on the same tree."""
+    ansible = str(Path(sys.executable).with_name("ansible"))
+    host = [
+        ansible,
+        "localhost",
+        "-i",
+        "localhost,",
+        "-c",
+        "local",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+    ]
+    find = [*host, "-m", "ansible.builtin.find", "-a", f"paths={tree} recurse=true patterns=*.pyc"]
+    copy = root / "peer"
+
+    def on_copy(command: list[str]) -> Callable[[], float]:
+        def run() -> float:
+            shutil.rmtree(copy, ignore_errors=True)
+            subprocess.run(["cp", "-a", str(tree), str(copy)], check=True)
+            seconds_of(["find", str(copy), "-name", "*.pyc", "-size", "0"])
+            return seconds_of([*command, str(copy)])
+
+        return run
+
+    contenders: dict[str, Callable[[], float]] = {"search": lambda: search(tree, "check").seconds}
+    for name in ("pyclean", "py3clean"):
+        path = shutil.which(name)
+        if path:
+            contenders[name] = on_copy([path])
+    contenders["ansible -m pyc_invalidate"] = lambda: seconds_of([*host, "-m", "pyc_invalidate", "-a", f"path={tree}"])
+    contenders["ansible -m find"] = lambda: seconds_of(find)
+    times = take_turns(contenders, max(2, rounds // 2))
+    show("Others", times, "search")
+    shutil.rmtree(copy, ignore_errors=True)
+    against = dict.fromkeys(("pyclean", "py3clean"), "search")
+    against["ansible -m find"] = "ansible -m pyc_invalidate"
+    missing = [name for name in against if name not in times]
+    print("".join(f"  {name} is missing on this machine\n" for name in missing), end="")
+    return [
+        Limit(f"{name} : {ours}", ratio(times, name, ours), 5, least=True)
+        for name, ours in against.items()
+        if name in times
+    ]
+
+
+def measure_share(tree: Path, rounds: int) -> list[Limit]:
+    """What the module adds to a run on three files, compared with ansible.builtin.stat."""
+    ansible = str(Path(sys.executable).with_name("ansible"))
+    host = [
+        ansible,
+        "localhost",
+        "-i",
+        "localhost,",
+        "-c",
+        "local",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+    ]
+    files = [str(path) for path in sorted((tree / "0").rglob("*.py"))[:3]]
+    contenders = {
+        "nothing (debug)": lambda: seconds_of([*host, "-m", "ansible.builtin.debug"]),
+        "stat": lambda: seconds_of([*host, "-m", "ansible.builtin.stat", "-a", f"path={files[0]}"]),
+        "pyc_invalidate, 3 files": lambda: seconds_of([*host, "-m", "pyc_invalidate", "-a", f"path={','.join(files)}"]),
+    }
+    nothing, stat, ours = contenders
+    times = take_turns(contenders, 2 * rounds)
+    show("A run on three files", times, stat)
+    share = statistics.median(
+        (ours_took - nothing_took) / (stat_took - nothing_took)
+        for nothing_took, stat_took, ours_took in zip(times[nothing], times[stat], times[ours])
+    )
+    return [Limit("share of 3 files : stat", share, 1.2)]
+
+
+def main() -> int:
+    """Measure everything and compare it with the promises."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--tree", type=Path, default=TOP / ".cache/benchmark/bytecode")
+    options = parser.parse_args()
+    tree = real_tree.make(options.tree)
+    floor = compile_floor(options.tree)
+    load = os.getloadavg()[0]
+    print(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} processors, load {load:.1f}")
+    limits = measure_search(tree, floor, options.rounds, options.cold)
+    limits += measure_proofs(tree, options.tree)
+    limits += measure_share(tree, options.rounds)
+    limits += measure_peers(tree, options.tree, options.rounds)
+    print("\nPromises")
+    for limit in limits:
+        bound = "at least" if limit.least else "at most"
+        print(f"  {limit.name:44}{limit.figure:9.2f}  {bound} {limit.limit:g}{'' if limit.kept else '   NOT KEPT'}")
+    return int(options.strict and not all(limit.kept for limit in limits))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
