@@ -98,7 +98,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_rules import NcclError, decide, read_node
+from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_node import NcclError, read_node
+from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_rules import decide
 
 
 def nccl_environment(

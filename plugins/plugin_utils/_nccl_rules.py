@@ -9,48 +9,21 @@ each for a reason that the node's own facts give, and the rest is listed as cons
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_names import (
     CUDA_CONNECTIONS,
     DEPRECATED,
-    MAX_BYTES,
     PREFIX,
-    SOURCE,
     problem_of_name,
     problem_of_value,
 )
+from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_node import REFUSED_CELLS, NcclError, Node
+from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_render import render_conf, render_environment
 
 PROFILES = ("conservative", "latency", "throughput")
-REFUSED_CELLS = {
-    "CNS": "the chipset does not support it",
-    "GNS": "the GPU does not support it",
-    "TNS": "the topology does not support it",
-    "NS": "it is not supported",
-}
-NEAR, FAR = ("X", "PIX", "PXB"), ("SYS", "SOC")
-LINK_LABELS = (*NEAR, "PHB", "NODE", *FAR)
-
-
-class NcclError(ValueError):
-    """The variables cannot be decided; the message holds fact, rule and remedy."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """What the rules look at, read from gpu_node_facts. None means: unknown, with the reason in `why`."""
-
-    gpus: int | None
-    links: str | None  # switch (PIX, PXB), socket (PHB, NODE), sockets (SYS), nvlink
-    p2p: str | None  # ok, refused
-    p2p_cell: str
-    translated: bool | None
-    redirect: bool | None
-    amd: bool
-    mig: bool
-    why: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -188,82 +161,6 @@ ENGINE_DEFAULTS = {"sglang": {"NCCL_CUMEM_ENABLE": "0", "NCCL_NVLS_ENABLE": "0"}
 def _reaches_already(node: Node) -> bool:
     """NCCL's default reach is SYS for at most two GPUs on AMD."""
     return node.amd and (node.gpus or 0) <= 2
-
-
-def read_node(facts: object) -> Node:
-    """The facts that count, from gpu_node_facts. Raises NcclError when they are no facts of a node."""
-    if not isinstance(facts, Mapping) or "gpus" not in facts:
-        raise NcclError(
-            "gpu_node is not what gpu_node_facts returns (it has no gpus). Run blackwell.inference.gpu_node_facts "
-            "first."
-        )
-    gpus = facts["gpus"]
-    if gpus is not None and (not _is_list(gpus) or not all(isinstance(gpu, Mapping) for gpu in gpus)):
-        raise NcclError("gpu_node.gpus is no list of GPUs. Run blackwell.inference.gpu_node_facts again.")
-    count = None if gpus is None else len(gpus)
-    why = facts.get("reasons")
-    p2p, cell = _read_p2p(facts.get("p2p"), count)
-    iommu, acs, cpu = (_mapping(facts.get(key)) for key in ("iommu", "acs", "cpu"))
-    mode, redirect = iommu.get("mode"), acs.get("redirect")
-    return Node(
-        gpus=count,
-        links=_read_links(facts.get("links"), count),
-        p2p=p2p,
-        p2p_cell=cell,
-        translated=mode == "translated" if isinstance(mode, str) else None,
-        redirect=redirect if isinstance(redirect, bool) else None,
-        amd=cpu.get("vendor") == "AuthenticAMD",
-        mig=any(_is_enabled(gpu.get("mig")) for gpu in gpus or []),
-        why={str(key): str(value) for key, value in _mapping(why).items()},
-    )
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _is_enabled(mig: object) -> bool:
-    return mig is True or str(mig).lower() == "enabled"
-
-
-def _cells(matrix: object, count: int | None) -> list[str] | None:
-    """The cells beside the diagonal of a square matrix over the GPUs, or None when it is none."""
-    if not isinstance(matrix, Sequence) or isinstance(matrix, (str, bytes)) or count is None or len(matrix) != count:
-        return None
-    cells = []
-    for row_number, row in enumerate(matrix):
-        if not isinstance(row, Sequence) or isinstance(row, (str, bytes)) or len(row) != count:
-            return None
-        cells += [cell for column, cell in enumerate(row) if column != row_number]
-    return cells if all(isinstance(cell, str) for cell in cells) else None
-
-
-def _read_links(matrix: object, count: int | None) -> str | None:
-    cells = _cells(matrix, count)
-    if cells is None or not cells:
-        return None
-    pcie = [cell for cell in cells if not (cell.startswith("NV") and cell[2:].isdigit())]
-    if not all(cell in LINK_LABELS for cell in pcie):
-        return None
-    if not pcie:
-        return "nvlink"
-    if any(cell in FAR for cell in pcie):
-        return "sockets"
-    return "switch" if all(cell in NEAR for cell in pcie) else "socket"
-
-
-def _read_p2p(matrix: object, count: int | None) -> tuple[str | None, str]:
-    cells = _cells(matrix, count)
-    if not cells:
-        return None, ""
-    refused = next((cell for cell in cells if cell in REFUSED_CELLS), "")
-    if refused:
-        return "refused", refused
-    return ("ok", "") if all(cell == "OK" for cell in cells) else (None, "")
 
 
 def decide(node: Node, profile: object, overrides: object, engine: object = "") -> dict[str, Any]:
@@ -429,48 +326,3 @@ def _engine_notes(chosen: Mapping[str, Mapping[str, str]], engine: str) -> list[
     return [
         f"{engine} sets {name}={value} where it is unset." for name, value in defaults.items() if name not in chosen
     ]
-
-
-def render_environment(variables: Sequence[Mapping[str, str]], notes: Sequence[str]) -> str:
-    """The variables as a unit's environment file, each below its reason."""
-    lines = _head(notes)
-    for variable in variables:
-        lines += _comment(variable)
-        lines.append(f"{variable['name']}={variable['value']}")
-    return "\n".join(lines) + "\n"
-
-
-def render_conf(variables: Sequence[Mapping[str, str]], notes: Sequence[str]) -> str:
-    """The variables in the exact syntax of /etc/nccl.conf: `#` in the first column, KEY=VALUE without a blank.
-
-    Variables that are not NCCL's are left out: NCCL reads the file after CUDA has read its own.
-    """
-    lines = _head([*notes, "A variable of the process's environment wins over this file."])
-    for variable in variables:
-        line = f"{variable['name']}={variable['value']}"
-        if variable["name"].startswith(PREFIX) and len(line) <= MAX_BYTES:
-            lines += _comment(variable)
-            lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def _head(notes: Sequence[str]) -> list[str]:
-    return [
-        line for note in (f"Written by blackwell.inference (rules after {SOURCE}).", *notes) for line in _wrap(note)
-    ]
-
-
-def _comment(variable: Mapping[str, str]) -> list[str]:
-    return ["", *_wrap(f"{variable['reason']}. Evidence: {variable['evidence']}.")]
-
-
-def _wrap(text: str, width: int = 100) -> list[str]:
-    """Comment lines. NCCL reads 4095 bytes a line and would take the rest of a longer comment for a setting."""
-    lines, line = [], "#"
-    # A word that alone is longer than a line, such as a path, is cut: it is a comment.
-    for word in (word[: width * 4] for word in text.split()):
-        if len(line) + 1 + len(word) > width and line != "#":
-            lines.append(line)
-            line = "#"
-        line += " " + word
-    return [*lines, line]

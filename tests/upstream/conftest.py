@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.blackwell.inference.tests.upstream import engines
 from ansible_collections.blackwell.inference.tests.upstream.matrix import as_markdown, as_text
+from packaging.specifiers import SpecifierSet
 
 Cell = tuple[engines.Release, str]
 CELLS: pytest.StashKey[dict[Cell, str]] = pytest.StashKey()
@@ -26,12 +27,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[CELLS] = {}
+    config.addinivalue_line("markers", "engine(name): for the releases of one engine")
+    config.addinivalue_line("markers", "patched_by(id, ...): for each release that a patch is for, and the patch")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "release" in metafunc.fixturenames:
-        releases = _chosen(metafunc.config)
-        metafunc.parametrize("release", releases, ids=str, scope="module")
+    if "release" not in metafunc.fixturenames:
+        return
+    releases = _chosen(metafunc.config)
+    engine, patched_by = (metafunc.definition.get_closest_marker(name) for name in ("engine", "patched_by"))
+    if patched_by:
+        pairs = [(release, patch) for release in releases for patch in patched_by.args if _is_for(patch, release)]
+        metafunc.parametrize(("release", "patch"), pairs, ids=[f"{release}-{patch}" for release, patch in pairs])
+    else:
+        wanted = [release for release in releases if not engine or release.engine in engine.args]
+        metafunc.parametrize("release", wanted, ids=str)
+
+
+def _is_for(patch: str, release: engines.Release) -> bool:
+    entry = engines.catalogue()[patch]
+    return bool(entry["engine"] == release.engine and SpecifierSet(entry["releases"]).contains(release.number))
 
 
 def _chosen(config: pytest.Config) -> list[engines.Release]:

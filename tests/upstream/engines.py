@@ -115,6 +115,7 @@ def source(release: Release, file: str) -> str:
         return archive.read(f"{release.engine}/{file}").decode("utf-8-sig")
 
 
+@functools.lru_cache(maxsize=1)
 def catalogue() -> dict[str, dict[str, Any]]:
     """The collection's catalogue entries as their files hold them, by id."""
     folder = COLLECTION / "roles" / "registry_patches" / "patches"

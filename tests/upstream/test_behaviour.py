@@ -44,9 +44,16 @@ def source(release: engines.Release) -> Any:
     return read
 
 
-def only(release: engines.Release, engine: str, specifier: str = ">=0") -> None:
-    if release.engine != engine or not SpecifierSet(specifier).contains(release.number):
-        pytest.skip(f"for {engine} {specifier}")
+# The class that each patch gives something to.
+WRAPPERS = {
+    "kimi-k25-eagle3-delegates": ("srt/models/kimi_k25.py", "KimiK25ForConditionalGeneration"),
+    "kimi-vl-eagle3-delegates": ("srt/models/kimi_vl.py", "KimiVLForConditionalGeneration"),
+    "glm4-eagle3-interface": ("model_executor/models/glm4.py", "Glm4ForCausalLM"),
+    "internvl-eagle3-interface": ("model_executor/models/internvl.py", "InternVLChatModel"),
+    "kimi-vl-eagle3-interface": ("model_executor/models/kimi_vl.py", "KimiVLForConditionalGeneration"),
+    "llava-next-eagle3-interface": ("model_executor/models/llava_next.py", "LlavaNextForConditionalGeneration"),
+    "qwen2-vl-eagle3-interface": ("model_executor/models/qwen2_vl.py", "Qwen2VLForConditionalGeneration"),
+}
 
 
 class Inner:
@@ -78,8 +85,8 @@ class TestSGLang:
         captured: list[int] = model.model.layers_to_capture
         return captured
 
+    @pytest.mark.engine("sglang")
     def test_the_setter_captures_the_boundaries(self, release: engines.Release, source: Any) -> None:
-        only(release, "sglang")
         assert self.captured(source, None) == [2, 30, 58]
         for boundaries in BOUNDARIES:
             try:
@@ -90,17 +97,9 @@ class TestSGLang:
                 continue
             assert self.captured(source, ids) == boundaries
 
-    @pytest.mark.parametrize(
-        ("patch", "file", "name"),
-        [
-            ("kimi-k25-eagle3-delegates", "srt/models/kimi_k25.py", "KimiK25ForConditionalGeneration"),
-            ("kimi-vl-eagle3-delegates", "srt/models/kimi_vl.py", "KimiVLForConditionalGeneration"),
-        ],
-    )
-    def test_delegates_delegate_and_never_skip(
-        self, release: engines.Release, source: Any, patch: str, file: str, name: str
-    ) -> None:
-        only(release, "sglang", CATALOGUE[patch]["releases"])
+    @pytest.mark.patched_by("kimi-k25-eagle3-delegates", "kimi-vl-eagle3-delegates")
+    def test_delegates_delegate_and_never_skip(self, patch: str, source: Any) -> None:
+        file, name = WRAPPERS[patch]
         methods = ("set_eagle3_layers_to_capture", "get_embed_and_head", "set_embed_and_head")
         wrapper = run_class(source(file, patch), name, methods)()
         wrapper.language_model = Inner()
@@ -115,14 +114,16 @@ class TestSGLang:
             with pytest.raises(AttributeError, match="NoneType can't"):
                 call()
 
-    def test_the_embedding_output_is_captured_as_a_copy(self, release: engines.Release, source: Any) -> None:
-        only(release, "sglang", CATALOGUE["embedding-boundary"]["releases"])
-        forward = find(source("srt/models/deepseek_v2.py", "embedding-boundary"), "DeepseekV2Model.forward")
+    @pytest.mark.patched_by("embedding-boundary")
+    def test_the_embedding_output_is_captured_as_a_copy(
+        self, release: engines.Release, patch: str, source: Any
+    ) -> None:
+        forward = find(source("srt/models/deepseek_v2.py", patch), "DeepseekV2Model.forward")
         assert_embedding_expressions(forward, 1 if SpecifierSet("<0.5.7").contains(release.number) else 2)
 
-    def test_decode_graphs_get_the_drafts_layers(self, release: engines.Release, source: Any) -> None:
-        only(release, "sglang", CATALOGUE["cuda-graph-aux-layers"]["releases"])
-        text = source("srt/model_executor/cuda_graph_runner.py", "cuda-graph-aux-layers")
+    @pytest.mark.patched_by("cuda-graph-aux-layers")
+    def test_decode_graphs_get_the_drafts_layers(self, patch: str, source: Any) -> None:
+        text = source("srt/model_executor/cuda_graph_runner.py", patch)
         calls = [
             node for node in ast.walk(find(text, "CudaGraphRunner.__init__"))
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".set_eagle3_layers_to_capture")
@@ -134,9 +135,8 @@ class TestSGLang:
         attribute = "self.eagle_aux_hidden_state_layer_ids"
         assert attribute in source("srt/model_executor/model_runner.py")
 
-    def test_blocks_of_attention_fit_into_workstation_blackwell(self, release: engines.Release, source: Any) -> None:
-        patch = "sm120-extend-attention"
-        only(release, "sglang", CATALOGUE[patch]["releases"])
+    @pytest.mark.patched_by("sm120-extend-attention")
+    def test_blocks_of_attention_fit_into_workstation_blackwell(self, patch: str, source: Any) -> None:
         file = "srt/layers/attention/triton_ops/extend_attention.py"
 
         def blocks(text: str, capability: tuple[int, int], head: int) -> tuple[int, int]:
@@ -160,11 +160,10 @@ class TestSGLang:
     @pytest.mark.parametrize(
         ("is_sm120", "scale_format", "switched_off"), [(1, None, 1), (0, None, 0), (1, "ue8m0", 0)]
     )
+    @pytest.mark.patched_by("deepgemm-scale-format")
     def test_packed_scales_are_switched_off_where_they_do_not_fit(
-        self, release: engines.Release, source: Any, is_sm120: int, scale_format: str | None, switched_off: int
+        self, patch: str, source: Any, is_sm120: int, scale_format: str | None, switched_off: int
     ) -> None:
-        patch = "deepgemm-scale-format"
-        only(release, "sglang", CATALOGUE[patch]["releases"])
         method = find(source("srt/configs/model_config.py", patch), "ModelConfig._verify_quantization")
         check = next(
             node for node in ast.walk(method)
@@ -186,9 +185,8 @@ class TestSGLang:
 
 
 class TestVLLM:
-    def test_the_list_lets_the_families_pass(self, release: engines.Release, source: Any) -> None:
-        patch = "eagle3-whitelist-deepseek"
-        only(release, "vllm", CATALOGUE[patch]["releases"])
+    @pytest.mark.patched_by("eagle3-whitelist-deepseek")
+    def test_the_list_lets_the_families_pass(self, patch: str, source: Any) -> None:
         method = find(source("config/speculative.py", patch), "SpeculativeConfig._verify_args")
         supported = next(
             node.value for node in ast.walk(method)
@@ -199,26 +197,16 @@ class TestVLLM:
             assert any(name in model_type for name in names)
         assert not any(name in "mistral" for name in names)
 
-    def test_the_embedding_output_is_captured_as_a_copy(self, release: engines.Release, source: Any) -> None:
-        patch = "deepseek-embedding-boundary"
-        only(release, "vllm", CATALOGUE[patch]["releases"])
+    @pytest.mark.patched_by("deepseek-embedding-boundary")
+    def test_the_embedding_output_is_captured_as_a_copy(
+        self, release: engines.Release, patch: str, source: Any
+    ) -> None:
         forward = find(source("model_executor/models/deepseek_v2.py", patch), "DeepseekV2Model.forward")
         assert_embedding_expressions(forward, 1 if SpecifierSet("<0.25.0").contains(release.number) else 2)
 
-    @pytest.mark.parametrize(
-        ("patch", "file", "name"),
-        [
-            ("glm4-eagle3-interface", "glm4", "Glm4ForCausalLM"),
-            ("internvl-eagle3-interface", "internvl", "InternVLChatModel"),
-            ("kimi-vl-eagle3-interface", "kimi_vl", "KimiVLForConditionalGeneration"),
-            ("llava-next-eagle3-interface", "llava_next", "LlavaNextForConditionalGeneration"),
-            ("qwen2-vl-eagle3-interface", "qwen2_vl", "Qwen2VLForConditionalGeneration"),
-        ],
-    )
-    def test_the_wrapper_has_the_interface_and_reaches_the_inner_model(
-        self, release: engines.Release, source: Any, patch: str, file: str, name: str
-    ) -> None:
-        only(release, "vllm", CATALOGUE[patch]["releases"])
+    @pytest.mark.patched_by(*(patch for patch in WRAPPERS if patch.endswith("-interface")))
+    def test_the_wrapper_has_the_interface_and_reaches_the_inner_model(self, patch: str, source: Any) -> None:
+        file, name = WRAPPERS[patch]
         wanted = ("SupportsEagleBase", "EagleModelMixin", "SupportsEagle3")
         interfaces = run_definitions(source("model_executor/models/interfaces.py"), wanted)
         protocol, mixin = interfaces["SupportsEagle3"], interfaces.get("EagleModelMixin", object)
@@ -227,8 +215,7 @@ class TestVLLM:
         methods = ("set_aux_hidden_state_layers", "get_eagle3_aux_hidden_state_layers")
 
         def wrapper(patched: str | None) -> Any:
-            text = source(f"model_executor/models/{file}.py", patched)
-            return run_class(text, name, methods, {"SupportsEagle3": protocol})
+            return run_class(source(file, patched), name, methods, {"SupportsEagle3": protocol})
 
         assert protocol not in wrapper(None).__mro__
         model = wrapper(patch)()

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.blackwell.inference.plugins.filter.nccl_environment import FilterModule, nccl_environment
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_files import Tree
+from ansible_collections.blackwell.inference.plugins.module_utils._gpu_node import read_node
 from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_names import KNOWN
 from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_rules import CONSIDERED, PROFILES, RULES
+from ansible_collections.blackwell.inference.tests.replay import hosts, recording
+from ansible_collections.blackwell.inference.tests.unit.fixtures.gpu.trees import answers_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,6 +88,28 @@ def test_topology_and_profile_decide(facts: dict[str, Any], profile: str, expect
     result = nccl_environment(facts, profile)
     assert values(result) == expected
     assert any(note in text for text in result["notes"]) if note else result["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("server-8x-two-sockets", {**ORDER, "NCCL_P2P_DISABLE": "1"}),  # translated IOMMU and ACS redirect
+        ("server-8x-switches", {**ORDER, "NCCL_P2P_LEVEL": "SYS", "NCCL_PROTO": "LL"}),
+        ("max-q-4x", {**ORDER, "NCCL_P2P_LEVEL": "PHB"}),
+        ("workstation-2x", {**ORDER, "NCCL_P2P_LEVEL": "PHB"}),
+        ("mixed", ORDER),
+        ("mig-on", ORDER),
+        ("driver-dead", {}),
+        ("gpu-lost", {}),
+    ],
+)
+def test_the_facts_of_whole_hosts_are_understood(host: str, expected: dict[str, str], tmp_path: Path) -> None:
+    recorded = hosts.recording(host)
+    recording.unpack(recorded, tmp_path / "host")
+    facts = read_node(Tree(str(tmp_path / "host")), answers_of(recorded["commands"]))
+    result = nccl_environment(facts, "latency")
+    assert values(result) == expected
+    assert bool(result["warnings"]) is (host in ("server-8x-two-sockets", "mig-on", "driver-dead", "gpu-lost"))
 
 
 def test_a_matrix_that_is_not_square_over_the_gpus_decides_nothing() -> None:

@@ -16,7 +16,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._serving impor
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_http import parse_url
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_prompts import prompts
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_summary import compare_texts, spread
-from serving_case import StandIn, serve
+from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.serving_case import StandIn, serve
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._serving_unit 
     parse_state,
     unit_state,
 )
-from serving_case import StandIn, serve
+from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.serving_case import StandIn, serve
 
 RUNNING = UnitState("active", "running", "a" * 32, 0, "success", 0, 100)
 DIED = RUNNING._replace(active="failed", sub="failed", result="exit-code", status=1, pid=0)
