@@ -124,7 +124,7 @@ class Judge:
         self._place = place
         self._found = found
         self._now = time.time_ns()
-        self._calm: list[_Seen] = []  # their own times prove them fresh; those of the folder may still object
+        self._calm: list[tuple[_Seen, bool]] = []  # seem fresh, by their times or by a hash; the folder may object
 
     def cache(self, only_these: bool = False) -> None:
         """Judge all tagged pycs; with `only_these` those of the listed sources only."""
@@ -143,16 +143,21 @@ class Judge:
                 # An interpreter renames its pyc into the folder, so that the folder changes at the same time.
                 if pyc is not None and newest < pyc.st_ctime_ns and left_as_written(pyc):
                     newest = pyc.st_ctime_ns
-        for seen in self._calm:
-            # Something was moved here after the newest pyc, or this pyc was written again in place.
-            if folder_changed > newest + SETTLED_AT_ONCE or seen[3].st_mtime_ns > folder_changed:
-                self._found.doubtful.append(self._suspect(seen))
-            else:
-                self._found.fresh += 1
+        self._settle(folder_changed, newest)
 
     def one(self, name: str, owner: Owner) -> None:
         """Judge a single pyc in a place where times do not count."""
         self._judge(name, owner)
+        self._found.fresh += len(self._calm)
+
+    def _settle(self, folder_changed: int, newest: int) -> None:
+        """Let the folder object: something was moved here after the newest pyc, or a pyc was written again in place."""
+        moved = folder_changed > newest + SETTLED_AT_ONCE
+        for seen, by_times in self._calm:
+            if (moved and by_times) or seen[3].st_mtime_ns > folder_changed:
+                self._found.doubtful.append(self._suspect(seen))
+            else:
+                self._found.fresh += 1
 
     def _pass_over(self, entry: os.DirEntry[str], owner: Owner | None, only_these: bool) -> None:
         if owner is not None or not only_these:
@@ -178,7 +183,7 @@ class Judge:
             return None
         # The common case first: an ordinary header, and times that leave no doubt.
         if header == plain_header(owner[1], source) and self._times_prove(owner[0], pyc, source):
-            self._calm.append((name, owner, header, pyc, source))
+            self._calm.append(((name, owner, header, pyc, source), True))
         else:
             self._judge_closely((name, owner, header, pyc, source))
         return pyc
@@ -200,7 +205,7 @@ class Judge:
         if header is None:
             self._leave(name, "unusable_header")
         elif header.flags & FLAG_HASH:
-            self._judge_hash(self._suspect(seen))
+            self._judge_hash(seen)
         else:
             self._judge_stamp(seen, header.stamp)
 
@@ -217,13 +222,14 @@ class Judge:
         if not same_size:
             self._found.stale.append((self._suspect(seen), "size_differs"))
         elif same_mtime and self._times_prove(owner[0], pyc, source):
-            self._calm.append(seen)
+            self._calm.append((seen, True))
         elif is_sealed(name, pyc, source):
             self._found.fresh += 1
         else:
             self._found.doubtful.append(self._suspect(seen))
 
-    def _judge_hash(self, suspect: Suspect) -> None:
+    def _judge_hash(self, seen: _Seen) -> None:
+        suspect = self._suspect(seen)
         if suspect.source_identity[2] > LARGEST_SOURCE or not computes_quickly(suspect.magic):
             self._found.doubtful.append(suspect)
             return
@@ -232,10 +238,12 @@ class Judge:
         except (OSError, ReplacedError):
             self._found.doubtful.append(suspect)
             return
-        if source_hash(suspect.magic, source) == suspect.hash_stamp:
+        if source_hash(suspect.magic, source) != suspect.hash_stamp:
+            self._found.stale.append((suspect, "hash_differs"))
+        elif is_sealed(suspect.name, seen[3], seen[4]):
             self._found.fresh += 1
         else:
-            self._found.stale.append((suspect, "hash_differs"))
+            self._calm.append((seen, False))
 
     def _suspect(self, seen: _Seen) -> Suspect:
         name, (source_name, tag, optimization), header, pyc, source = seen

@@ -30,6 +30,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc 
 SAME = "same"
 REPLACED = "replaced"
 UNPROVED = "unproved"
+BROKEN = "broken"
 
 _STARTING_MAY_TAKE = 30.0  # seconds
 _ANSWER_MAY_TAKE = 30.0
@@ -215,11 +216,12 @@ def judge(suspect: Suspect, worker: Worker) -> Verdict:
         return Verdict(suspect, UNPROVED, why)
     try:
         source = read_source(suspect)
+        code = read_pyc(suspect)[HEADER_SIZE:]
         if suspect.hash_stamp:
-            answer = worker.ask("hash", str(int.from_bytes(suspect.magic, "little")), source, b"")
-            answer = SAME if answer == suspect.hash_stamp.hex() else "hash_differs"
+            answer = worker.ask("hash", str(int.from_bytes(suspect.magic, "little")), source, code)
+            answer = {suspect.hash_stamp.hex(): SAME, BROKEN: BROKEN}.get(answer, "hash_differs")
         else:
-            answer = worker.ask("prove", _LEVELS[suspect.optimization], source, read_pyc(suspect)[HEADER_SIZE:])
+            answer = worker.ask("prove", _LEVELS[suspect.optimization], source, code)
     except ReplacedError:
         return Verdict(suspect, REPLACED)
     except WorkerError as error:

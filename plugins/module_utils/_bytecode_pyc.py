@@ -93,6 +93,11 @@ def owner_of(name: str, sources: Container[str]) -> Owner | None:
     return None
 
 
+def is_tagged(name: str) -> bool:
+    """Whether an interpreter gave a pyc this name for `__pycache__` or a `pycache_prefix` tree."""
+    return _TAGGED.fullmatch(name[:-4]) is not None
+
+
 def parse_header(data: bytes, tag: str | None) -> Header | None:
     """The header, or None where every interpreter ignores such a pyc and writes a new one.
 

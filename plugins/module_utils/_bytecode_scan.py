@@ -33,6 +33,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judg
     Sources,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import share_out
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import is_tagged
 
 CACHE = "__pycache__"
 _ALL_LEVELS = "012"  # nothing says at which level a pyc outside __pycache__ was compiled
@@ -234,7 +235,8 @@ def _judge_beside(base: Base, sources: Sources, name: str, obstacle: str, found:
         Judge(place, found).one(name, (name[:-1], None, _ALL_LEVELS))
     else:
         found.examined += 1
-        found.left.append(Left(sources.folder + "/" + name, obstacle or "sourceless"))
+        sourceless = "orphan" if is_tagged(name) else "sourceless"
+        found.left.append(Left(sources.folder + "/" + name, obstacle or sourceless))
 
 
 def mounts_below(path: str) -> set[str]:

@@ -4,8 +4,8 @@
 """Compiles sources and compares the code with that of pycs. Its text is run by the interpreter that wrote the pycs.
 
 It reads from standard input and opens no file. A request is a line `prove <optimizations> <bytes of source> <bytes of
-code>` or `hash <magic> <bytes of source> 0`, followed by those bytes; the answer is one line. Comparing corrupt code
-objects crashes CPython 3.12 and 3.13, which is why this never happens in the process of the module.
+code>` or `hash <magic> <bytes of source> <bytes of code>`, followed by those bytes; the answer is one line. Comparing
+corrupt code objects crashes CPython 3.12 and 3.13, which is why this never happens in the process of the module.
 """
 
 from __future__ import annotations
@@ -88,16 +88,19 @@ def same_code(old: CodeType, new: CodeType) -> bool:
     return True
 
 
-def prove(optimizations: str, source: bytes, payload: bytes) -> str:
-    """Whether `payload` is the code of `source` at one of the optimization levels (digits)."""
+def load(payload: bytes) -> CodeType | None:
+    """The code in a pyc, or None if there is none."""
     try:
-        old = marshal.loads(payload)
-        if not isinstance(old, CodeType):
-            return "broken"
+        code = marshal.loads(payload)
     except MemoryError:
-        return "unproved it does not fit into memory"
+        raise
     except Exception:  # marshal raises what the garbage makes it stumble over
-        return "broken"
+        return None
+    return code if isinstance(code, CodeType) else None
+
+
+def prove(optimizations: str, source: bytes, old: CodeType) -> str:
+    """Whether `old` is the code of `source` at one of the optimization levels (digits)."""
     try:
         same = any(
             same_code(old, compile(source, "<source>", "exec", dont_inherit=True, optimize=int(level)))
@@ -105,8 +108,6 @@ def prove(optimizations: str, source: bytes, payload: bytes) -> str:
         )
     except (SyntaxError, ValueError):
         return "does_not_compile"
-    except (MemoryError, RecursionError):
-        return "unproved the source is too much for the compiler"
     return "same" if same else "code_differs"
 
 
@@ -115,9 +116,13 @@ def answer(stream: BinaryIO, line: bytes) -> str:
     verb, argument, source_size, payload_size = line.decode("ascii").split()
     source = stream.read(int(source_size))
     payload = stream.read(int(payload_size))
-    if verb == "hash":
-        return _imp.source_hash(int(argument), source).hex()
-    return prove(argument, source, payload)
+    try:
+        old = load(payload)
+        if old is None:
+            return "broken"
+        return _imp.source_hash(int(argument), source).hex() if verb == "hash" else prove(argument, source, old)
+    except (MemoryError, RecursionError):
+        return "unproved it is too much for the compiler"
 
 
 def limit_resources() -> None:

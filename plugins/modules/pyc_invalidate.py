@@ -81,21 +81,21 @@ attributes:
     platforms: linux
     support: full
 notes:
-  - "How a C(.pyc) is judged, in this order. Its header can't be used by any interpreter: it is ignored anyway and stays.
-    It has a hash: the source is hashed as its own interpreter would do it. It has another size than the source:
-    the source was changed. Its times prove that it was compiled after the last change of the source (the C(ctime),
-    which no tool can put back, lies before the bytecode by more than any compilation was seen to last): it is fresh.
-    Else the source is compiled by an interpreter with the same magic number, and the code is compared field by field."
+  - "How a C(.pyc) is judged, in this order. Its header can't be used by any interpreter: it is ignored anyway and
+    stays. It has a hash: the source is hashed as its own interpreter would do it. It has another size than the
+    source: the source was changed. Its times prove that it was compiled after the last change of the source (the
+    C(ctime), which no tool can put back, lies before the bytecode by more than any compilation was seen to last): it
+    is fresh. Else the source is compiled by an interpreter with the same magic number, and the code is compared."
   - A proof is remembered in the modification time of the C(.pyc), which no interpreter looks at, so that the next run
     needs none. Its nanoseconds become a digest of inode, size and times of the source, and any later change of the
     source ends it. This is not reported as a change.
   - Sources over 8 MiB are not compiled or hashed. Their bytecode is removed as C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as
     C(unproved) unless the times prove it.
-  - "What it can't see: bytecode of another version copied here without its times (C(cp -r)) whose recorded time and size
-    happen to be those of the source; a C(touch) on stale bytecode; a clock that was set back. An extension module
-    C(x.cpython-*.so) is preferred to C(x.py), and Python 3.11 and later never read the sources of modules that are
-    frozen into the interpreter."
+  - "What it can't see: bytecode of another version copied here without its times (C(cp -r)) whose recorded time and
+    size happen to be those of the source; a C(touch) on stale bytecode in a folder to which other bytecode was added
+    later; a clock that was set back. An extension module C(x.cpython-*.so) is preferred to C(x.py), and Python 3.11
+    and later never read the sources of modules that are frozen into the interpreter."
   - An import that was under way during an edit may write stale bytecode after this module has run. Purge before the
     restart of a service, and once more after it.
   - Bytecode on disk says nothing about a running process. Decide restarts from what runs, not from RV(changed).
@@ -187,10 +187,11 @@ left:
       returned: always
     reason:
       description:
-        - "C(sourceless): there is no source, so this bytecode is the module. If the source was deleted on purpose, Python
-          still imports it; delete it yourself."
-        - "C(orphan): it lies in C(__pycache__) and its source is gone, so Python never imports it."
-        - "C(unusable_header): every interpreter ignores it and writes a new one."
+        - "C(sourceless): there is no source, so this bytecode is the module. If the source was deleted on purpose,
+          Python still imports it; delete it yourself."
+        - "C(orphan): its name is one for C(__pycache__) and its source is not where it would have to be, so Python
+          never imports it. In a C(PYTHONPYCACHEPREFIX) tree that was not searched as one, all names are like that."
+        - "C(unusable_header): every interpreter since Python 3.7 ignores it and writes a new one."
         - "C(link): a link, which is not followed. A warning says so."
         - "C(special): a FIFO, socket, device or folder with the name of a bytecode file."
         - "C(too_deep): a folder more than 400 levels below the given one. A warning says so."

@@ -10,7 +10,7 @@ import marshal
 import sys
 
 import pytest
-from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_worker import answer, prove
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_worker import answer
 
 SOURCE = '''
 """Words."""
@@ -41,6 +41,11 @@ def outer():
 def pyc(source: str, level: int = 0, filename: str = "/tmp/pip-target/m.py") -> bytes:
     """The code of a source as it stands in a pyc."""
     return marshal.dumps(compile(source, filename, "exec", dont_inherit=True, optimize=level))
+
+
+def prove(levels: str, source: bytes, code: bytes) -> str:
+    """Ask for a proof."""
+    return answer(io.BytesIO(source + code), f"prove {levels} {len(source)} {len(code)}\n".encode())
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
