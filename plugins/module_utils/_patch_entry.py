@@ -92,22 +92,9 @@ def read_entry(data: Mapping[str, Any]) -> Entry:
 
 
 def _read(data: Mapping[str, Any]) -> Entry:
-    missing = [key for key in _REQUIRED if not data.get(key)]
-    unknown = sorted(set(data) - {*_REQUIRED, *_OPTIONAL})
-    if missing or unknown:
-        raise ValueError(
-            f"missing or empty: {', '.join(missing) or 'nothing'}; unknown: {', '.join(unknown) or 'nothing'}"
-        )
+    _check_keys(data)
     engine = data["engine"]
-    if not isinstance(engine, str) or not engine.isidentifier():
-        raise ValueError(f"engine is the name of an import package, such as vllm or sglang; got {engine!r}")
     upstream = data.get("upstream") or {}
-    if not isinstance(upstream, dict) or set(upstream) - {"link", "when"}:
-        raise ValueError(f"upstream is a mapping with link and when; got {upstream!r}")
-    _check_evidence(data["evidence"])
-    invalidates = data.get("invalidates") or []
-    if not isinstance(invalidates, list) or not set(invalidates) <= set(CACHES):
-        raise ValueError(f"invalidates lists caches among {', '.join(CACHES)}; got {invalidates!r}")
     return Entry(
         id=data["id"],
         engine=engine,
@@ -119,8 +106,25 @@ def _read(data: Mapping[str, Any]) -> Entry:
         not_for=_notes("not_for", data, "reason"),
         limits=_notes("limits", data, "text"),
         clears_when=str(data["clears_when"]),
-        invalidates=invalidates,
+        invalidates=data.get("invalidates") or [],
     )
+
+
+def _check_keys(data: Mapping[str, Any]) -> None:
+    """Check what is there, and the keys that need no further reading."""
+    missing = [key for key in _REQUIRED if not data.get(key)]
+    unknown = sorted(set(data) - {*_REQUIRED, *_OPTIONAL})
+    if missing or unknown:
+        missing_text, unknown_text = (", ".join(keys) or "nothing" for keys in (missing, unknown))
+        raise ValueError(f"missing or empty: {missing_text}; unknown: {unknown_text}")
+    engine, upstream, invalidates = (data.get(key) for key in ("engine", "upstream", "invalidates"))
+    if not isinstance(engine, str) or not engine.isidentifier():
+        raise ValueError(f"engine is the name of an import package, such as vllm or sglang; got {engine!r}")
+    if upstream and (not isinstance(upstream, dict) or set(upstream) - {"link", "when"}):
+        raise ValueError(f"upstream is a mapping with link and when; got {upstream!r}")
+    if invalidates and (not isinstance(invalidates, list) or not set(invalidates) <= set(CACHES)):
+        raise ValueError(f"invalidates lists caches among {', '.join(CACHES)}; got {invalidates!r}")
+    _check_evidence(data["evidence"])
 
 
 def _check_evidence(evidence: object) -> None:

@@ -224,7 +224,8 @@ def run(params: dict[str, Any], entries: list[Entry], check_mode: bool) -> dict[
             manifest = load_manifest(directory)
             plan = make_plan(params, entries, manifest)
             if is_change(plan, manifest):
-                carry_out(directory, plan, manifest)
+                commit(directory, plan.results.writes, manifest, plan.results.manifest, plan.results.originals)
+                remove_leftovers(plan.results.leftovers)
     return {
         "changed": is_change(plan, manifest),
         "patches": [describe(report, plan) for report in plan.reports],
@@ -236,12 +237,6 @@ def run(params: dict[str, Any], entries: list[Entry], check_mode: bool) -> dict[
 def is_change(plan: Plan, manifest: Manifest) -> bool:
     """Whether anything on the node has to change."""
     return bool(plan.results.writes or plan.results.leftovers or plan.results.manifest != manifest)
-
-
-def carry_out(directory: str, plan: Plan, manifest: Manifest) -> None:
-    """Do what was planned."""
-    commit(directory, plan.results.writes, manifest, plan.results.manifest, plan.results.originals)
-    remove_leftovers(plan.results.leftovers)
 
 
 def describe(report: Report, plan: Plan) -> dict[str, Any]:

@@ -110,6 +110,7 @@ def test_a_process_is_current_until_its_code_changes(environment: Path, started:
     child = started()
     found = find_stale([str(environment)])
     assert pids(found, "current") == [child.pid] and found["stale"] == []
+    assert abs(found["current"][0]["started"] - time.time()) < 60
     time.sleep(0.05)
     (environment / "engine.py").write_text("value = 2\n")
     found = find_stale([str(environment)])
@@ -254,6 +255,29 @@ def test_a_stat_line_with_blanks_and_parentheses_in_its_name_is_read() -> None:
     for text in ("", "71 (x", "71 (x) S 1", "no parenthesis"):
         with pytest.raises(ValueError):
             parse_stat(text)
+
+
+def test_processes_are_read_as_far_as_they_show_themselves(tmp_path: Path) -> None:
+    def describe(pid: str, **files: str) -> None:
+        (tmp_path / "proc" / pid).mkdir(parents=True)
+        for name, content in files.items():
+            (tmp_path / "proc" / pid / name).write_text(content)
+
+    (tmp_path / "a.py").write_text("")
+    own = f"python\0{tmp_path}/a.py\0"
+    cgroup = "0::/system.slice/specdecode@main.service\n"
+    describe("10", stat=STAT, cmdline=own, environ="A=1\0B=2=3\0", maps="", cgroup=cgroup)
+    describe("11", stat=STAT, cmdline=own)  # of another user
+    describe("12", stat=STAT.replace("4194560", "2129984"), cmdline="")  # a kernel thread
+    describe("13", cmdline=own)  # gone
+    describe("14", stat="14 (x", cmdline=own)
+    describe("self", stat=STAT, cmdline=own)
+    shown, hidden = sorted(read_processes(str(tmp_path / "proc")), key=lambda process: process.pid)
+    assert shown.unit == "specdecode@main.service" and shown.environ == {"A": "1", "B": "2=3"} and shown.mapped == {}
+    assert (hidden.pid, hidden.unit, hidden.environ, hidden.mapped) == (11, None, None, None)
+    found = find_stale([str(tmp_path / "a.py")], str(tmp_path / "proc"))
+    assert pids(found, "stale") == [10, 11] and (found["examined"], found["hidden"]) == (2, 1)
+    assert found["units"] == ["specdecode@main.service"]
 
 
 @pytest.mark.parametrize(
