@@ -12,7 +12,8 @@ unset PYTHONDONTWRITEBYTECODE
 destroy() {
     if [ -x .venv/bin/ansible-playbook ]; then
         PATH=$PWD/.venv/bin:$PATH ansible-playbook -i inventories/lab molecule/shared/destroy.yml
-        podman images --quiet --filter 'reference=localhost/specdecode-node' | sort -u | xargs --no-run-if-empty podman rmi
+        # only images that no container uses, so another checkout's nodes stay as they are
+        podman image prune --all --force --filter label=blackwell.inference=node
     fi
     rm -rf .lab .cache .venv inventories/lab/nodes.yml
 }

@@ -46,7 +46,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_scan
     scan_tree,
 )
 
-__all__ = ["LostWorkError", "Outcome", "PathError", "Removed", "Request", "invalidate"]
+__all__ = ["Left", "LostWorkError", "Outcome", "PathError", "Removed", "Request", "invalidate"]
 
 _MOST_ROUNDS = 3
 
@@ -99,7 +99,7 @@ def invalidate(request: Request) -> Outcome:
     found = _scan(targets, outcome.prefixes)
     interpreters = Interpreters(_pythons(request, targets, found))
     try:
-        for _ in range(_MOST_ROUNDS):
+        for _round in range(_MOST_ROUNDS):
             again = _settle(request, found, interpreters, outcome)
             found = _scan_again(again)
         # Somebody is writing these faster than they can be judged.

@@ -58,7 +58,7 @@ def siphash(rounds: Rounds, key: int, data: bytes) -> bytes:
 
 def _sip_rounds(count: int, state: _State) -> _State:
     v0, v1, v2, v3 = state
-    for _ in range(count):
+    for _round in range(count):
         v0 = v0 + v1 & _MASK
         v1 = (v1 << 13 & _MASK | v1 >> 51) ^ v0
         v0 = v0 << 32 & _MASK | v0 >> 32

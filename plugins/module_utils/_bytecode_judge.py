@@ -200,7 +200,7 @@ class Judge:
         self._found.left.append(Left(self._place.folder + "/" + name, reason))
 
     def _judge_closely(self, seen: _Seen) -> None:
-        name, owner, data, _, _ = seen
+        name, owner, data = seen[:3]
         header = parse_header(data, owner[1])
         if header is None:
             self._leave(name, "unusable_header")
@@ -217,7 +217,7 @@ class Judge:
         )
 
     def _judge_stamp(self, seen: _Seen, stamp: bytes) -> None:
-        name, owner, _, pyc, source = seen
+        name, owner, _header, pyc, source = seen
         same_mtime, same_size = stamp_matches(stamp, source)
         if not same_size:
             self._found.stale.append((self._suspect(seen), "size_differs"))

@@ -37,14 +37,14 @@ def share_out(jobs: Sequence[Job], work: Callable[[Job], Result], processes: int
     queue, filler = os.pipe()
     os.write(filler, b"".join(map(_INDEX.pack, range(len(bundles)))))
     os.close(filler)
-    children = [_start(bundles, work, queue) for _ in range(min(processes, len(bundles)))]
+    children = [_start(bundles, work, queue) for _child in range(min(processes, len(bundles)))]
     os.close(queue)
     results: list[Result] = []
     lost = False
     for child, answers in children:
         with open(answers, "rb") as stream:
             data = stream.read()
-        _, status = os.waitpid(child, 0)
+        status = os.waitpid(child, 0)[1]
         lost = lost or status != 0
         if status == 0:
             results += pickle.loads(data)

@@ -94,7 +94,8 @@ class Worker:
 
     def _start(self) -> str:
         try:
-            self._process = subprocess.Popen(
+            # A conversation, which run_command of AnsibleModule can't hold.
+            self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 worker_command(self.python),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -197,7 +198,7 @@ def _shared_out(group: list[Suspect], worker: Worker) -> list[Verdict]:
                 verdicts.append(judge(pending.pop(), mine))
 
     extra = min(_MOST_WORKERS, len(os.sched_getaffinity(0)), len(group) // _PYCS_PER_WORKER) - 1
-    helpers = [Worker(worker.python) for _ in range(extra)]
+    helpers = [Worker(worker.python) for _helper in range(extra)]
     threads = [threading.Thread(target=work, args=(helper,)) for helper in helpers]
     for thread in threads:
         thread.start()
@@ -230,7 +231,7 @@ def judge(suspect: Suspect, worker: Worker) -> Verdict:
         return Verdict(suspect, UNPROVED, f"the source or the pyc cannot be read: {error.strerror}")
     if not source_unchanged(suspect):
         return Verdict(suspect, REPLACED)
-    result, _, why = answer.partition(" ")
+    result, _space, why = answer.partition(" ")
     return Verdict(suspect, result, why)
 
 

@@ -80,11 +80,11 @@ def owner_of(name: str, sources: Container[str]) -> Owner | None:
 
     The name is read from the right, because a stem may contain dots.
     """
-    stem, _, tag = name[:-4].rpartition(".")
+    stem, _dot, tag = name[:-4].rpartition(".")
     optimization = ""
     if tag[:4] == "opt-":
         optimization = tag[4:]
-        stem, _, tag = stem.rpartition(".")
+        stem, _dot, tag = stem.rpartition(".")
     if stem + ".py" in sources:
         return stem + ".py", tag, optimization
     hooked = _TAGGED.fullmatch(name[:-4])

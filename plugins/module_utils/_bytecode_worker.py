@@ -128,18 +128,24 @@ def answer(stream: BinaryIO, line: bytes) -> str:
 def limit_resources() -> None:
     """No core files, no runaway memory, and no competition with the server that may be running on this node."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT if hard < 0 else min(hard, _MEMORY_LIMIT), hard))
     os.nice(5)
+
+
+def say(line: str) -> None:
+    """Write a line that the module is waiting for."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
     """Introduce this interpreter by its magic number and cache tag, then answer until standard input ends."""
     limit_resources()
-    print(int.from_bytes(MAGIC_NUMBER[:2], "little"), sys.implementation.cache_tag, flush=True)
+    say(f"{int.from_bytes(MAGIC_NUMBER[:2], 'little')} {sys.implementation.cache_tag}")
     stream = sys.stdin.buffer
     for line in iter(stream.readline, b""):
-        print(answer(stream, line), flush=True)
+        say(answer(stream, line))
 
 
 if __name__ == "__main__":

@@ -147,6 +147,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+changed:
+  description: Whether a file was removed, or would be in check mode. Nothing else counts.
+  returned: always
+  type: bool
 removed:
   description: What was removed, or would be in check mode.
   returned: always
@@ -242,13 +246,15 @@ msg:
 import errno
 import os
 from collections import Counter
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import (
+    Left,
     LostWorkError,
     Outcome,
     PathError,
+    Removed,
     Request,
     invalidate,
 )
@@ -273,19 +279,23 @@ def printable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+def listed(items: Sequence[Removed | Left]) -> list[dict[str, str]]:
+    """Items of a result as dictionaries."""
+    return [{key: printable(value) for key, value in item._asdict().items()} for item in items]
+
+
 def result_of(outcome: Outcome, everything: bool) -> dict[str, Any]:
     """The result of the task; with `everything` its lists are complete."""
-    removed = [{key: printable(value) for key, value in item._asdict().items()} for item in outcome.removed]
-    left = [{key: printable(value) for key, value in item._asdict().items()} for item in outcome.left]
-    shown = None if everything else A_HANDFUL
+    most = max(len(outcome.removed), len(outcome.left))
+    shown = most if everything else A_HANDFUL
     return {
-        "changed": bool(removed),
-        "removed": removed[:shown],
-        "left": left[:shown],
-        "removed_count": len(removed),
-        "left_count": len(left),
-        "truncated": not everything and max(len(removed), len(left)) > A_HANDFUL,
-        "reasons": dict(Counter(item["reason"] for item in [*removed, *left])),
+        "changed": bool(outcome.removed),
+        "removed": listed(outcome.removed[:shown]),
+        "left": listed(outcome.left[:shown]),
+        "removed_count": len(outcome.removed),
+        "left_count": len(outcome.left),
+        "truncated": most > shown,
+        "reasons": dict(Counter(item.reason for items in (outcome.removed, outcome.left) for item in items)),
         "examined": outcome.examined,
         "kept": outcome.kept,
         "proved": outcome.proved,

@@ -35,6 +35,7 @@ archive)
     mmdebstrap --quiet --variant=apt --include="$(paste -sd, "$here"/packages)" \
         --customize-hook="$here/customize" "$suite" "$work/root.tar" >&2
     podman import --quiet --change 'CMD ["/sbin/init"]' --change 'STOPSIGNAL SIGRTMIN+3' \
+        --change 'LABEL blackwell.inference=node' \
         "$work/root.tar" "$image" >&2
     ;;
 registry)

@@ -88,7 +88,7 @@ def take_turns(
 ) -> dict[str, list[float]]:
     """Run all contenders in every round."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
+    for _round in range(rounds):
         for name, run in contenders.items():
             before()
             times[name].append(run())
@@ -148,7 +148,7 @@ def measure_proofs(tree: Path, root: Path) -> list[Limit]:
     for package in sorted(path for path in (tree / "0").iterdir() if path.is_dir()):
         if copied < PROOFS:
             subprocess.run(["cp", "-a", str(package), str(copy)], check=True)
-            copied += sum(1 for _ in (copy / package.name).rglob("*.py"))
+            copied += sum(1 for _source in (copy / package.name).rglob("*.py"))
     first, second = search(copy, "run"), search(copy, "run")
     force = [sys.executable, "-m", "compileall", "-q", "-f", str(copy)]
     compiled = seconds_of(["env", "-u", "PYTHONDONTWRITEBYTECODE", *force])

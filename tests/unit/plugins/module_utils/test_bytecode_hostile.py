@@ -319,7 +319,7 @@ def test_folders_too_deep_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(_bytecode_scan, "_FOLDERS_WORTH_SHARING", 0)
     project = Project(tmp_path / "app")
     folder = project.root
-    for _ in range(402):
+    for _level in range(402):
         folder = folder / "d"
     folder.mkdir(parents=True)
     outcome = project.invalidate()
@@ -351,7 +351,7 @@ def test_a_folder_that_is_not_writable_is_an_error(project: Project, as_nobody: 
     cache(project).chmod(0o555)
     outcome = project.invalidate(prove=False, check=check)
     assert outcome.removed == []
-    assert [path for path, _ in outcome.errors] == [str(cache(project) / PYC)]
+    assert [path for path, _error in outcome.errors] == [str(cache(project) / PYC)]
 
 
 @pytest.mark.parametrize("name", ["__pycache__", f"__pycache__/{PYC}", "."])
@@ -372,7 +372,7 @@ def test_an_immutable_pyc_is_an_error_and_the_rest_is_done(project: Project) -> 
         outcome = project.invalidate()
     finally:
         subprocess.run(["chattr", "-i", cache(project) / PYC], check=True)
-    assert [path for path, _ in outcome.errors] == [str(cache(project) / PYC)]
+    assert [path for path, _error in outcome.errors] == [str(cache(project) / PYC)]
     assert [removed.path for removed in outcome.removed] == [str(cache(other) / PYC)]
 
 
@@ -482,8 +482,8 @@ def test_imports_never_fail_during_purges(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(project.root)!r}); {imports}"
     command = [project.python, "-S", "-c", code]
     importers = []
-    for _ in range(10):
-        importers += [subprocess.Popen(command, env=project.environment) for _ in range(10)]
+    for _purge in range(10):
+        importers += [subprocess.Popen(command, env=project.environment) for _importer in range(10)]
         for name in names:
             project.write(f"{name}.py", "V = 2\n")
         project.invalidate(prove=False)

@@ -170,7 +170,7 @@ def test_a_proof_in_a_prefix_tree_is_remembered(tmp_path: Path) -> None:
     project.write("m.py", "V = 1\n")
     project.value()
     time.sleep(1.1)
-    outcomes = [project.invalidate(prefix=tmp_path / "prefix") for _ in range(2)]
+    outcomes = [project.invalidate(prefix=tmp_path / "prefix") for _run in range(2)]
     assert [(outcome.kept, outcome.proved) for outcome in outcomes] == [(1, 1), (1, 0)]
 
 

@@ -1,0 +1,180 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the marks of the page's charts lie. All are 320 units wide, about the width of a phone, so that their text is
+as large as the page's there; y grows downwards. A chart is a dict of numbers and of texts that are not escaped yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_judge import Comparison
+from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_model import Past, Spread
+from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_words import (
+    NOT_KNOWN,
+    count,
+    day,
+    figure,
+    percent,
+)
+
+WIDTH = 320
+MOST_POSITIONS = 16
+MOST_DEPLOYMENTS = 12
+_ROW = 48  # of the chart of speeds: a line of text, a bar, and air
+_BAR = 16
+
+
+def speed_chart(comparison: Comparison) -> dict[str, Any]:
+    """Two bars from zero, each with the spread of its repetitions."""
+    pairs = (("with", "with speculation", comparison.with_), ("without", "without", comparison.without))
+    top = max((spread.high for _key, _name, spread in pairs if spread), default=0.0)
+    rows = [_speed_row(index * _ROW, key, name, spread, top) for index, (key, name, spread) in enumerate(pairs)]
+    said = "; ".join(f"{row['name']} {row['value']} {row['range']}".strip() for row in rows)
+    return {
+        "view": f"0 0 {WIDTH} {2 * _ROW - 6}",
+        "title": f"Tokens per second with {count(comparison.streams, 'stream')}",
+        "description": f"{said}.",
+        "rows": rows,
+    }
+
+
+def _speed_row(y: float, key: str, name: str, spread: Spread | None, top: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"key": key, "name": name, "value": NOT_KNOWN, "range": "", "text_y": y + 13, "y": y + 20}
+    if spread is None:
+        return {**row, "bar": None}
+    middle = y + 20 + _BAR / 2
+    return {
+        **row,
+        "value": figure(spread.median),
+        "range": f"({figure(spread.low)} to {figure(spread.high)})",
+        "bar": {"width": _along(spread.median, top), "height": _BAR},
+        "whisker": {
+            "from": _along(spread.low, top),
+            "to": _along(spread.high, top),
+            "y": middle,
+            "top": middle - 6,
+            "bottom": middle + 6,
+        },
+    }
+
+
+def _along(value: float, top: float) -> float:
+    """Length of a bar; the whisker's end caps need a unit on the right."""
+    return _round(value / top * (WIDTH - 2)) if top > 0 else 0.0
+
+
+def _round(value: float) -> float:
+    return round(value, 1)
+
+
+def length_chart(accept_length: float | None, positions: Sequence[float] | None) -> dict[str, Any] | None:
+    """Accept length on the way from 1 (nothing accepted) to what the draft's positions allow; None without either."""
+    if accept_length is None or not positions:
+        return None
+    most = max(1 + len(positions), math.ceil(accept_length))
+    left, right = 10, WIDTH - 10
+    scale = (right - left) / (most - 1)
+    at = _round(left + (max(accept_length, 1) - 1) * scale)
+    ticks = [1, most] if most > 12 else range(1, most + 1)
+    return {
+        "view": f"0 0 {WIDTH} 62",
+        "title": "Accept length",
+        "description": f"{figure(accept_length)} tokens of one verification, of at most {most}.",
+        "track": {"x": left, "y": 22, "width": right - left, "height": 12},
+        "fill": {"x": left, "y": 22, "width": _round(at - left), "height": 12},
+        "marker": {"x": at, "top": 18, "bottom": 38},
+        "value": {"text": figure(accept_length), "x": min(max(at, left + 8), right - 8), "y": 13},
+        "ticks": [{"x": _round(left + (tick - 1) * scale), "y": 54, "text": str(tick)} for tick in ticks],
+    }
+
+
+def position_chart(positions: Sequence[float] | None) -> dict[str, Any] | None:
+    """A column for each position of the draft: how often its token was accepted."""
+    if not positions:
+        return None
+    shown = positions[:MOST_POSITIONS]
+    column, floor, high = WIDTH / len(shown), 122, 100
+    thick = min(44.0, column * 0.62)
+    bars = []
+    for index, share in enumerate(shown):
+        middle, height = column * (index + 0.5), max(share * high, 1.0)
+        bar = {"x": _round(middle - thick / 2), "y": _round(floor - height), "width": _round(thick)}
+        bars.append(
+            {**bar, "height": _round(height), "middle": _round(middle), "share": percent(share), "position": index + 1}
+        )
+    said = ", ".join(f"{bar['position']}: {bar['share']}" for bar in bars)
+    return {
+        "view": f"0 0 {WIDTH} 144",
+        "title": "Share of drafts whose token was accepted, by position",
+        "description": f"{said}.",
+        "floor": floor,
+        "dense": len(shown) > 6,
+        "bars": bars,
+        "more": len(positions) - len(shown),
+    }
+
+
+def history_chart(deployments: Sequence[Past]) -> dict[str, Any] | None:
+    """Speed of one stream over the latest deployments, evenly spaced; None when fewer than two have a speed."""
+    shown = deployments[-MOST_DEPLOYMENTS:]
+    speeds = [speed for item in shown for speed in (item.speed_with, item.speed_without) if speed is not None]
+    if sum(item.speed_with is not None or item.speed_without is not None for item in shown) < 2:
+        return None
+    steps = _steps(max(speeds))
+    left, right, floor, high = 34, WIDTH - 12, 124, 104
+    xs = [_round(left + 8 + index * (right - left - 8) / (len(shown) - 1)) for index in range(len(shown))]
+
+    def up(value: float) -> float:
+        return _round(floor - value / steps[-1] * high)
+
+    return {
+        "view": f"0 0 {WIDTH} 184",
+        "title": "Tokens per second of one stream, by deployment",
+        "description": "; ".join(_said(item) for item in shown) + ".",
+        "left": left,
+        "right": right,
+        "grid": [{"y": up(step), "text": f"{step:g}"} for step in steps],
+        "series": [
+            {"key": "without", **_series(xs, [item.speed_without for item in shown], up)},
+            {"key": "with", **_series(xs, [item.speed_with for item in shown], up)},
+        ],
+        "decisions": [{"x": x, "y": 150, "key": item.decision or "unknown"} for x, item in zip(xs, shown, strict=True)],
+        "dates": [
+            {"x": left, "y": 178, "anchor": "start", "text": day(shown[0].time)},
+            {"x": right, "y": 178, "anchor": "end", "text": day(shown[-1].time)},
+        ],
+        "more": len(deployments) - len(shown),
+    }
+
+
+def _said(item: Past) -> str:
+    speeds = f"{figure(item.speed_with)} with, {figure(item.speed_without)} without"
+    return f"{day(item.time)}: {item.decision or NOT_KNOWN}, {speeds}"
+
+
+def _series(xs: Sequence[float], values: Sequence[float | None], up: Any) -> dict[str, Any]:
+    """Marks, and the lines between those that follow each other. A value that is not known leaves a gap."""
+    marks = [(x, up(value)) if value is not None else None for x, value in zip(xs, values, strict=True)]
+    lines: list[list[str]] = [[]]
+    for mark in marks:
+        if mark is None:
+            lines.append([])
+        else:
+            lines[-1].append(f"{mark[0]:g},{mark[1]:g}")
+    return {
+        "lines": [" ".join(line) for line in lines if len(line) > 1],
+        "marks": [{"x": mark[0], "y": mark[1]} for mark in marks if mark],
+    }
+
+
+def _steps(top: float) -> list[float]:
+    """Round numbers from 0 to at least `top`, at most five of them."""
+    if top <= 0:
+        return [0.0, 1.0]
+    power = 10 ** math.floor(math.log10(top / 4))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power * 4 >= top)
+    return [step * index for index in range(math.ceil(top / step) + 1)]
