@@ -107,7 +107,7 @@ def invalidate(request: Request) -> Outcome:
         outcome.examined += len(again)
     finally:
         interpreters.stop()
-    outcome.warnings += interpreters.unusable
+    outcome.warnings += [f"an interpreter could not be used: {reason}" for reason in interpreters.unusable]
     return outcome
 
 

@@ -161,8 +161,11 @@ def read_all(file: int, limit: int) -> bytes:
 def remove(suspect: Suspect, dry_run: bool) -> None:
     """Remove the pyc that was judged; with `dry_run` only find out whether that would work.
 
-    Raises ReplacedError where it is gone or another one by now, and OSError where it cannot be removed.
+    Raises ReplacedError where it is gone or another one by now, or where the source has changed since, and OSError
+    where it cannot be removed.
     """
+    if not source_unchanged(suspect):
+        raise ReplacedError(suspect.source)
     with folder_below(suspect.base, suspect.folder) as folder:
         now = os.stat(suspect.name, dir_fd=folder, follow_symlinks=False)
         if identity(now) != suspect.pyc_identity:

@@ -113,13 +113,15 @@ def _belongs_to(prefix: str, owners: set[int]) -> bool:
 def _named_by_processes(proc: str) -> Iterator[tuple[str, int]]:
     for process in glob.glob(proc + "/[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
-            yield from _named_by_process(proc, process)
+            command = _content(process + "/cmdline")
+            if command:  # else it is a thread of the kernel, of which large machines have thousands
+                yield from _named_by_process(proc, process, command)
 
 
-def _named_by_process(proc: str, process: str) -> Iterator[tuple[str, int]]:
+def _named_by_process(proc: str, process: str, command: str) -> Iterator[tuple[str, int]]:
     settings = _content(process + "/environ").split("\0")
     values = [setting[len(VARIABLE) + 1 :] for setting in settings if setting.startswith(VARIABLE + "=")]
-    values += [match[1] for match in _OPTION.finditer(_content(process + "/cmdline"))]
+    values += [match[1] for match in _OPTION.finditer(command)]
     if any(values) and os.readlink(process + "/ns/mnt") == os.readlink(proc + "/self/ns/mnt"):
         folder = os.readlink(process + "/cwd")
         owner = os.stat(process).st_uid

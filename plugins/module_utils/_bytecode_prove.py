@@ -25,6 +25,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
     source_unchanged,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash import source_hash
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import LostWorkError
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import HEADER_SIZE
 
 SAME = "same"
@@ -63,8 +64,12 @@ class Worker:
     def __init__(self, python: str) -> None:
         self.python = python
         self._process: subprocess.Popen[bytes] | None = None
-        number, self.tag = self._start().split()
-        self.number = int(number)
+        try:
+            number, self.tag = self._start().split()
+            self.number = int(number)
+        except ValueError as error:
+            self.stop()
+            raise WorkerError(f"{python} is not a Python that can prove anything") from error
 
     def ask(self, verb: str, argument: str, source: bytes, code: bytes) -> str:
         """The answer to one request, see _bytecode_worker."""
@@ -78,7 +83,7 @@ class Worker:
                 stream.flush()
         except OSError as error:
             self.stop()
-            raise WorkerError(f"{self.python} died") from error
+            raise WorkerError(f"{self.python} ended") from error
         return self._line(_ANSWER_MAY_TAKE + _ANSWER_MAY_TAKE_PER_BYTE * len(source))
 
     def stop(self) -> None:
@@ -113,7 +118,7 @@ class Worker:
             if line.endswith(b"\n"):
                 return line.decode("ascii", "replace").strip()
         self.stop()
-        raise WorkerError(f"{self.python} died")
+        raise WorkerError(f"{self.python} ended or did not answer")
 
 
 def worker_command(python: str) -> list[str]:
@@ -159,7 +164,7 @@ class Interpreters:
         if python not in self._workers:
             try:
                 self._workers[python] = Worker(python)
-            except (OSError, ValueError, WorkerError) as error:
+            except WorkerError as error:
                 self._workers[python] = None
                 self.unusable.append(str(error))
         return self._workers[python]
@@ -193,12 +198,14 @@ def _shared_out(group: list[Suspect], worker: Worker) -> list[Verdict]:
     pending = list(reversed(group))
 
     def work(mine: Worker) -> None:
-        with contextlib.suppress(IndexError):  # list.pop is atomic, also between threads
-            while True:
-                verdicts.append(judge(pending.pop(), mine))
+        while True:
+            try:
+                suspect = pending.pop()  # atomic, also between threads
+            except IndexError:
+                return
+            verdicts.append(judge(suspect, mine))
 
-    extra = min(_MOST_WORKERS, len(os.sched_getaffinity(0)), len(group) // _PYCS_PER_WORKER) - 1
-    helpers = [Worker(worker.python) for _helper in range(extra)]
+    helpers = _helpers(worker, min(_MOST_WORKERS, len(os.sched_getaffinity(0)), len(group) // _PYCS_PER_WORKER) - 1)
     threads = [threading.Thread(target=work, args=(helper,)) for helper in helpers]
     for thread in threads:
         thread.start()
@@ -207,7 +214,18 @@ def _shared_out(group: list[Suspect], worker: Worker) -> list[Verdict]:
         thread.join()
     for helper in helpers:
         helper.stop()
+    if len(verdicts) != len(group):
+        raise LostWorkError("a proof ended without a verdict")
     return verdicts
+
+
+def _helpers(worker: Worker, wanted: int) -> list[Worker]:
+    """More workers of the same kind, as many as the machine grants."""
+    helpers: list[Worker] = []
+    with contextlib.suppress(WorkerError):
+        while len(helpers) < wanted:
+            helpers.append(Worker(worker.python))
+    return helpers
 
 
 def judge(suspect: Suspect, worker: Worker) -> Verdict:
@@ -220,7 +238,8 @@ def judge(suspect: Suspect, worker: Worker) -> Verdict:
         code = read_pyc(suspect)[HEADER_SIZE:]
         if suspect.hash_stamp:
             answer = worker.ask("hash", str(int.from_bytes(suspect.magic, "little")), source, code)
-            answer = {suspect.hash_stamp.hex(): SAME, BROKEN: BROKEN}.get(answer, "hash_differs")
+            if not answer.startswith((BROKEN, UNPROVED)):
+                answer = SAME if answer == suspect.hash_stamp.hex() else "hash_differs"
         else:
             answer = worker.ask("prove", _LEVELS[suspect.optimization], source, code)
     except ReplacedError:

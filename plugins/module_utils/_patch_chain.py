@@ -157,7 +157,8 @@ class Chains:
                 source, _ = self._sources.edit(source, patch.edits)
             except Misfit as misfit:
                 others = ", ".join(other.id for other in chain if other.id != patch.id) or "no other patch"
-                conflicts.append(Conflict(patch.id, f"{target.path} with {others}: {misfit}"))
+                reason = f"{target.path} together with {others}: {misfit}. Leave one of them out"
+                conflicts.append(Conflict(patch.id, reason))
         return source
 
     def _record(self, results: Results, target: Target, chain: list[AppliedPatch], source: bytes) -> None:

@@ -54,13 +54,20 @@ class Plan(NamedTuple):
     results: Results
 
 
-def plan_applied(sources: Sources, manifest: Manifest, stamp: Stamp, entries: Sequence[Entry]) -> Plan:
-    """Plan that every entry which its installed engine's release needs is in the sources."""
+def plan_applied(
+    sources: Sources, manifest: Manifest, stamp: Stamp, entries: Sequence[Entry], exclusive: bool = False
+) -> Plan:
+    """Plan that every entry which its installed engine's release needs is in the sources.
+
+    exclusive: patches that are recorded for the environment, and are not among the entries, are taken out.
+    """
     judge = _Judge(sources, manifest, stamp, entries)
     if entries and not any(judge.engines[entry.engine] for entry in entries):
         reason = f"no engine that a patch is for is installed for {sources.python}; set python to the environment's own"
         return judge.plan([Report(entry.id, "unsupported", reason) for entry in entries])
-    return judge.plan([judge.apply(entry) for entry in entries])
+    listed = {entry.id for entry in entries}
+    others = [name for name in judge.recorded_ids() if exclusive and name not in listed]
+    return judge.plan([*map(judge.apply, entries), *(judge.revert(name, None) for name in others)])
 
 
 def plan_reverted(sources: Sources, manifest: Manifest, stamp: Stamp, entries: Sequence[Entry]) -> Plan:
@@ -164,7 +171,10 @@ class _Judge:
         try:
             _, present = self._sources.edit(target.base, edits)
         except Misfit as misfit:
-            raise Verdict("drifted", f"{target.path}: {misfit}") from misfit
+            hint = (
+                "The entry does not describe this release: correct it (docs/guides/writing_a_patch.md), or leave it out"
+            )
+            raise Verdict("drifted", f"{target.path}: {misfit}. {hint}") from misfit
         decisive = [flag for edit, flag in zip(edits, present) if edit["kind"] not in _ENABLING_KINDS]
         return decisive or present
 

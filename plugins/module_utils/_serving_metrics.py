@@ -11,6 +11,7 @@ means that no drafted token was accepted. SGLang's accept *rate* changed its mea
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Tuple
 
@@ -41,7 +42,10 @@ class Acceptance(NamedTuple):
 
 
 def parse_metrics(text: str) -> Samples:
-    """Samples by metric name, of Prometheus' text format. Lines that are no samples are left out."""
+    """Samples by metric name, of Prometheus' text format.
+
+    Lines that are no samples, and samples without a number, are left out.
+    """
     samples: Samples = {}
     for line in text.splitlines():
         match = SAMPLE.match(line)
@@ -51,7 +55,8 @@ def parse_metrics(text: str) -> Samples:
             value = float(match.group(3))
         except ValueError:
             continue
-        samples.setdefault(match.group(1), []).append((dict(LABEL.findall(match.group(2) or "")), value))
+        if math.isfinite(value):  # an unset gauge may be NaN
+            samples.setdefault(match.group(1), []).append((dict(LABEL.findall(match.group(2) or "")), value))
     return samples
 
 
@@ -142,7 +147,7 @@ def sglang_gauge(text: str) -> Acceptance:
 def _count(meta: dict[str, Any], names: tuple[str, ...]) -> int:
     for name in names:
         value = meta.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf"):
             return int(value)
     return 0
 

@@ -168,7 +168,7 @@ def _class(source: SourceText, path: str) -> ast.ClassDef:
 def _excerpt(source: SourceText, nodes: Sequence[ast.AST]) -> str:
     lines = [line for node in nodes for line in source.segment(node).splitlines()]
     more = [] if len(lines) <= _EXCERPT_LINES else ["..."]
-    return "\n".join(["nothing of the kind"] if not lines else [":", *lines[:_EXCERPT_LINES], *more])
+    return "\n".join(["", *lines[:_EXCERPT_LINES], *more]) if lines else "nothing of the kind"
 
 
 # --- lists of names and values ----------------------------------------------------------------------------------------
@@ -269,7 +269,9 @@ def _insert_methods(source: SourceText, edit: Edit) -> str | None:
         return None
     anchors = [node for node in owner.body if isinstance(node, _DEFINITIONS) and node.name == edit["before"]]
     if len(anchors) != 1:
-        raise EditError(f"exactly one method {edit['before']} in {edit['class']}", f"{len(anchors)} of them")
+        methods = _names([node.name for node in owner.body if isinstance(node, _DEFINITIONS)]) or "no method"
+        what = f"exactly one method {edit['before']} in {edit['class']}"
+        raise EditError(what, f"{len(anchors)} of them among: {methods}")
     return _insert_before(source, anchors[0], edit["text"], blank_line=True)
 
 
@@ -280,12 +282,13 @@ def _names(names: Sequence[str | None]) -> str:
 def _insert_statements(source: SourceText, edit: Edit) -> str | None:
     """Insert the statements of `text` before or after the one statement of `scope` that looks like the anchor."""
     side = "before" if "before" in edit else "after"
-    found = [
-        place for place in _statements(_scope(source, edit.get("scope", ""))) if _is_anchor(place.node, edit[side])
-    ]
+    places = list(_statements(_scope(source, edit.get("scope", ""))))
+    found = [place for place in places if _is_anchor(place.node, edit[side])]
     if len(found) != 1:
         what = f"exactly one statement `{edit[side].strip()}` in {edit.get('scope') or 'the module'}"
-        raise EditError(what, f"{len(found)} of them")
+        raise EditError(
+            what, f"{len(found)} of them; it begins with {_excerpt(source, [place.node for place in places])}"
+        )
     new = [_shape(node) for node in _block(edit["text"])]
     siblings, index = found[0].siblings, found[0].position
     neighbours = siblings[max(0, index - len(new)) : index] if side == "before" else siblings[index + 1 :][: len(new)]

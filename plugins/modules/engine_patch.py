@@ -18,6 +18,7 @@ description:
   - All patches are planned before anything is written; all files are written, or none. A file is replaced by a new
     inode, so neither a package cache that it is hard-linked to nor the target of a symlink is changed.
   - A source that is neither pristine, nor patched by this module, nor has the patch upstream stops the run untouched.
+  - A release that the patch was not verified on stops the run untouched as well.
   - Python does not always notice that a source changed. Give RV(files) to M(blackwell.inference.pyc_invalidate) after
     every run of this module.
 options:
@@ -30,7 +31,8 @@ options:
   patches:
     description:
       - Catalogue entries, each with C(id), C(engine), C(why), C(releases), C(verified), C(edits), C(clears_when) and
-        C(evidence), and optionally C(upstream) and C(invalidates). The guide I(Writing a patch) describes them.
+        C(evidence), and optionally C(upstream), C(not_for), C(limits) and C(invalidates). The guide I(Writing a patch),
+        C(docs/guides/writing_a_patch.md), describes them.
       - With O(state=reverted), an empty list stands for all patches that are recorded for the environment.
     type: list
     elements: dict
@@ -38,25 +40,33 @@ options:
   state:
     description:
       - V(applied) puts every patch that the installed release needs into the sources. A patch that was applied before
-        from another version of its entry is replaced. Patches that are not listed stay.
+        from another version of its entry is replaced. Patches that are not listed stay, unless O(exclusive) is set.
       - V(reverted) gives the sources their original bytes back, apart from patches that are not listed.
     type: str
     choices: [applied, reverted]
     default: applied
+  exclusive:
+    description:
+      - With O(state=applied), take out every patch that is recorded for the environment and is not in O(patches).
+      - So a patch that is no longer listed goes at the next run.
+    type: bool
+    default: false
   state_directory:
     description:
       - Where the manifest and the original sources are kept. It is created when something is to be stored.
     type: path
     default: /var/lib/specdecode/patches
-extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
 attributes:
   check_mode:
+    description: Plans everything, predicts what would be changed, and writes nothing.
     support: full
   diff_mode:
+    description: Shows a unified diff of each source.
     support: full
   platform:
+    description: Needs the file operations of Linux.
     platforms: linux
+    support: full
 seealso:
   - module: blackwell.inference.pyc_invalidate
 """
@@ -141,9 +151,9 @@ diff:
   elements: dict
 """
 
+import contextlib
 import datetime
 import difflib
-import getpass
 import os
 from typing import Any
 
@@ -172,7 +182,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_store i
     remove_leftovers,
 )
 
-PLANNERS = {"applied": plan_applied, "reverted": plan_reverted}
+STATES = ("applied", "reverted")
 
 
 class PatchesFailed(Exception):
@@ -195,18 +205,19 @@ def require_absolute(params: dict[str, Any], *names: str) -> None:
 def stamp_now() -> Stamp:
     """When and by whom: the person behind sudo or become, where they are known."""
     now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
-    return Stamp(now.isoformat(), os.environ.get("SUDO_USER") or getpass.getuser())
+    return Stamp(now.isoformat(), os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.geteuid()}")
 
 
 def make_plan(params: dict[str, Any], entries: list[Entry], manifest: Manifest) -> Plan:
     """Judge all patches. Raises PatchesFailed when one of them can't be what it shall be."""
-    planner = PLANNERS[params["state"]]
-    python, directory = params["python"], params["state_directory"]
-    if params["state"] == "reverted" and not os.path.exists(python):
-        plan = planner(Sources(python, None, directory), manifest, stamp_now(), entries)
-    else:
-        with Interpreter(python, ROOMS) as interpreter:
-            plan = planner(Sources(python, interpreter, directory), manifest, stamp_now(), entries)
+    python, reverted = params["python"], params["state"] == "reverted"
+    gone = reverted and not os.path.exists(python)  # then the manifest alone says what was done
+    with contextlib.nullcontext() if gone else Interpreter(python, ROOMS) as interpreter:
+        sources = Sources(python, interpreter, params["state_directory"])
+        if reverted:
+            plan = plan_reverted(sources, manifest, stamp_now(), entries)
+        else:
+            plan = plan_applied(sources, manifest, stamp_now(), entries, params["exclusive"])
     if any(report.status in FAILURES for report in plan.reports):
         raise PatchesFailed(plan.reports)
     return plan
@@ -229,7 +240,7 @@ def run(params: dict[str, Any], entries: list[Entry], check_mode: bool) -> dict[
     return {
         "changed": is_change(plan, manifest),
         "patches": [describe(report, plan) for report in plan.reports],
-        "files": sorted({path for report in plan.reports if report.status in PLANNERS for path in report.paths}),
+        "files": sorted({path for report in plan.reports if report.status in STATES for path in report.paths}),
         "diff": [{"prepared": unified_diff(write)} for write in plan.results.writes],
     }
 
@@ -265,7 +276,8 @@ def main() -> None:
         argument_spec={
             "python": {"type": "path", "required": True},
             "patches": {"type": "list", "elements": "dict", "required": True},
-            "state": {"type": "str", "choices": sorted(PLANNERS), "default": "applied"},
+            "state": {"type": "str", "choices": list(STATES), "default": "applied"},
+            "exclusive": {"type": "bool", "default": False},
             "state_directory": {"type": "path", "default": "/var/lib/specdecode/patches"},
         },
         supports_check_mode=True,

@@ -35,6 +35,7 @@ class Node:
     redirect: bool | None
     amd: bool
     mig: bool
+    virtual: bool  # a guest, which does not see the IOMMU and the bridges of its host
     why: Mapping[str, str]
 
 
@@ -62,6 +63,7 @@ def read_node(facts: object) -> Node:
         redirect=redirect if isinstance(redirect, bool) else None,
         amd=cpu.get("vendor") == "AuthenticAMD",
         mig=any(_is_enabled(gpu.get("mig")) for gpu in gpus or []),
+        virtual=facts.get("virtual_machine") is True,
         why={str(key): str(value) for key, value in _mapping(why).items()},
     )
 

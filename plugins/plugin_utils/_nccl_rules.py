@@ -81,7 +81,7 @@ RULES: tuple[Rule, ...] = (
         "NCCL_P2P_LEVEL",
         "PHB",
         ("latency", "throughput"),
-        lambda node: _tunable(node) and node.links == "socket",
+        lambda node: _tunable(node) and node.links == "socket" and not _reaches_already(node),
         "GPUs are attached to one socket without a common switch; NCCL's default reach (PXB) would send every pair "
         "through shared memory",
         "P2P against shared memory on 4 GPUs of one socket: +24 % to +42 %",
@@ -133,7 +133,7 @@ CONSIDERED: tuple[Considered, ...] = (
     Considered(
         "NCCL_P2P_DISABLE",
         "1",
-        "as a profile for throughput it halves what one stream gets per GPU pair and was overtaken by P2P over SYS",
+        "it costs one stream a fifth; what many streams gained came together with more channels and larger buffers",
         "early 2026: one request 90 to 70 tok/s, 100 requests 5000 to 10000 tok/s",
         "2026-02",
     ),
@@ -274,6 +274,11 @@ def _node_warnings(node: Node) -> list[str]:
     elif several and node.translated and node.redirect is None:
         why = node.why.get("acs.redirect") or node.why.get("acs") or "the bridges' configuration could not be read"
         warnings.append(f"The IOMMU translates and it is unknown whether ACS redirects ({why}): P2P may hang.")
+    elif several and node.virtual and node.p2p == "ok":
+        warnings.append(
+            "This is a virtual machine, which does not see the IOMMU and the bridges of its host: P2P may hang "
+            "although it is offered. Measure collectives (nccl_env_probe) before you rely on it."
+        )
     if several and node.mig:
         warnings.append("MIG is enabled on a GPU: instances have no P2P, so nothing is tuned.")
     return warnings
@@ -289,12 +294,16 @@ def _node_notes(node: Node, profile: str) -> list[str]:
             "The conservative profile leaves NCCL's own choices, but for what is needed to be correct.",
         ),
         (_hangs(node), "P2P is disabled, so no level is set."),
+        (node.mig, "MIG is enabled on a GPU, and instances have no P2P: no level is set."),
         (node.p2p == "refused", f"P2P between the GPUs is refused ({cell}): no level is set."),
         (node.p2p is None, f"It is unknown whether the GPUs can do P2P ({_why(node, 'p2p')}): no level is set."),
         (node.links is None, f"It is unknown how the GPUs are linked ({_why(node, 'links')}): no level is set."),
         (node.links == "nvlink", "All GPUs are linked by NVLink, which NCCL uses by itself."),
         (node.links == "switch", "All GPUs share PCIe switches, which NCCL's default reach (PXB) covers."),
-        (node.links == "sockets" and _reaches_already(node), "NCCL's default reach is SYS for two GPUs on AMD."),
+        (
+            node.links in ("socket", "sockets") and _reaches_already(node),
+            "NCCL's default reach is SYS for two GPUs on AMD.",
+        ),
     )
     return [reason for holds, reason in reasons if holds][:1]
 

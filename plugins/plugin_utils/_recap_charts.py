@@ -87,7 +87,13 @@ def length_chart(accept_length: float | None, positions: Sequence[float] | None)
         "track": {"x": left, "y": 22, "width": right - left, "height": 12},
         "fill": {"x": left, "y": 22, "width": _round(at - left), "height": 12},
         "marker": {"x": at, "top": 18, "bottom": 38},
-        "value": {"text": figure(accept_length), "x": min(max(at, left + 8), right - 8), "y": 13},
+        # the label is about 210 units long: it stands above its mark where there is room to both sides
+        "value": {
+            "text": figure(accept_length),
+            "x": at,
+            "y": 13,
+            "anchor": "start" if at < 108 else "end" if at > WIDTH - 108 else "middle",
+        },
         "ticks": [{"x": _round(left + (tick - 1) * scale), "y": 54, "text": str(tick)} for tick in ticks],
     }
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What two measurements of a node say together: how the speeds compare, whether the texts are equal, and what limits both.
+"""What two measurements of a node say together: how the speeds compare, whether the texts are equal, what limits both.
 
 Noise is respected as spec_decode_probe asks for it: speeds whose low to high overlap do not differ.
 """

@@ -110,7 +110,7 @@ def _measurement(reader: Reader) -> Measurement:
         inter_token=reader.rows("inter_token_time", _spread) or [],
         prompts=reader.rows("by_prompt", _prompt) or [],
         accept_length=reader.number("accept_length"),
-        acceptance_rate=reader.number("acceptance_rate"),
+        acceptance_rate=_rate(reader),
         positions=_shares(reader),
         texts=_texts(reader),
         inconsistent=reader.texts("inconsistent") or [],
@@ -149,6 +149,14 @@ def _shares(reader: Reader) -> list[float] | None:
     if shares is None or all(share <= 1 for share in shares):
         return shares or None
     reader.unread.append(f"{reader.place}.acceptance_per_position has shares above 1")
+    return None
+
+
+def _rate(reader: Reader) -> float | None:
+    rate = reader.number("acceptance_rate")
+    if rate is None or rate <= 1:
+        return rate
+    reader.unread.append(f"{reader.place}.acceptance_rate is above 1")
     return None
 
 

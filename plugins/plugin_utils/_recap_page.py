@@ -9,26 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.blackwell.inference.plugins.plugin_utils import _recap_charts as charts
+from ansible_collections.blackwell.inference.plugins.plugin_utils import _recap_figures as figures
 from ansible_collections.blackwell.inference.plugins.plugin_utils import _recap_say as say
-from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_judge import (
-    Comparison,
-    caveats,
-    compare_delays,
-    compare_prompts,
-    compare_speeds,
-)
-from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_model import Finding, Node, Past, Spread
+from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_judge import compare_speeds
+from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_model import Finding, Node, Past
 from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_words import (
     NOT_KNOWN,
     count,
     figure,
-    milliseconds,
     moment,
-    percent,
 )
 
 MOST_ROWS = 50  # of bytecode and of earlier deployments; the JSON has them all
-TONES = {"higher": "good", "lower": "bad", "same": "even", None: "even"}
 
 
 def render_page(nodes: Sequence[Node]) -> dict[str, Any]:
@@ -54,10 +46,10 @@ def _node(index: int, node: Node) -> dict[str, Any]:
             "meaning": say.MEANINGS[decision],
             "reasons": (node.deployment.reasons if node.deployment else None) or [],
         },
-        "overview": {"speed": _overview_speed(node), "length": _length(node), "texts": say.texts(node)},
-        "tiles": _tiles(node),
+        "overview": {"speed": _overview_speed(node), "length": figures.length(node), "texts": say.texts(node)},
+        "tiles": figures.tiles(node),
         "served": [{"name": name, "value": value} for name, value in say.served(node)],
-        "measured": _measured(node),
+        "measured": figures.measured(node),
         "patches": _patches(node),
         "nccl": _nccl(node),
         "findings": {"said": say.found(node), "rows": [_finding(item) for item in node.findings or []]},
@@ -66,104 +58,13 @@ def _node(index: int, node: Node) -> dict[str, Any]:
     }
 
 
-def _length(node: Node) -> str:
-    return figure(node.with_.accept_length if node.with_ else None)
-
-
-def _ratio(comparison: Comparison) -> str:
-    return NOT_KNOWN if comparison.ratio is None else f"{figure(comparison.ratio)}×"
-
-
 def _overview_speed(node: Node) -> dict[str, str]:
     """The speed-up of the fewest streams, which is what one user feels."""
     compared = compare_speeds(node)
     if not compared or compared[0].verdict is None:
         return {"value": NOT_KNOWN, "note": "", "tone": "even"}
     note = f"{say.VERDICTS[compared[0].verdict]}, {count(compared[0].streams, 'stream')}"
-    return {"value": _ratio(compared[0]), "note": note, "tone": TONES[compared[0].verdict]}
-
-
-def _tiles(node: Node) -> list[dict[str, str]]:
-    """The numbers that the decision rests on."""
-    tiles = [_speed_tile(item) for item in compare_speeds(node)]
-    positions = (node.with_.positions if node.with_ else None) or []
-    most = f"of at most {len(positions) + 1} tokens" if positions else "tokens of one verification"
-    nothing = bool(node.with_ and node.with_.accept_length is not None and node.with_.accept_length < 1.005)
-    length = {"name": "Accept length", "value": _length(node), "tone": "bad" if nothing else "even"}
-    said = say.texts(node)
-    equal = {NOT_KNOWN: "even", "equal": "good"}.get(said, "bad")
-    return [
-        *tiles,
-        {**length, "note": "no drafted token was accepted" if nothing else most},
-        {"name": "Texts", "value": said, "note": "with and without speculation", "tone": equal},
-    ]
-
-
-def _speed_tile(item: Comparison) -> dict[str, str]:
-    low, high = (figure(spread.median if spread else None) for spread in (item.without, item.with_))
-    verdict = say.VERDICTS[item.verdict] if item.verdict else "speed " + NOT_KNOWN
-    return {
-        "name": f"Speed, {count(item.streams, 'stream')}",
-        "value": _ratio(item),
-        "note": f"{verdict}: {high} against {low} tokens/s",
-        "tone": TONES[item.verdict],
-    }
-
-
-def _measured(node: Node) -> dict[str, Any]:
-    with_ = node.with_
-    first_token, inter_token = compare_delays(node)
-    positions = with_.positions if with_ else None
-    return {
-        "known": with_ is not None or node.without is not None,
-        "speeds": [_speed(node, item, index) for index, item in enumerate(compare_speeds(node))],
-        "length": charts.length_chart(with_.accept_length if with_ else None, positions),
-        "positions": charts.position_chart(positions),
-        "length_said": _length(node),
-        "rate": percent(with_.acceptance_rate) if with_ and (with_.acceptance_rate or 0) <= 1 else NOT_KNOWN,
-        "delays": [_delay("First token", item) for item in first_token]
-        + [_delay("Each further token", item) for item in inter_token],
-        "prompts": [{"name": name, **_pair(item, figure)} for name, item in compare_prompts(node)],
-        "times": [
-            {"name": name, "value": moment(measured.time) if measured else NOT_KNOWN}
-            for name, measured in (("with speculation", with_), ("without", node.without))
-        ],
-        "method": say.settings(
-            (with_.method if with_ else None) or (node.without.method if node.without else None), ""
-        ),
-        "caveats": caveats(node),
-    }
-
-
-def _speed(node: Node, item: Comparison, index: int) -> dict[str, Any]:
-    verdict = say.VERDICTS[item.verdict] if item.verdict else NOT_KNOWN
-    return {
-        "streams": count(item.streams, "stream"),
-        "verdict": verdict if item.verdict in (None, "same") else f"{_ratio(item)} {verdict}",
-        "tone": TONES[item.verdict],
-        "chart": charts.speed_chart(item),
-        "index": index,
-    }
-
-
-def _delay(name: str, item: Comparison) -> dict[str, str]:
-    return {"name": f"{name}, {count(item.streams, 'stream')}", **_pair(item, milliseconds)}
-
-
-def _pair(item: Comparison, shown: Any) -> dict[str, str]:
-    """Both medians with their spread, and how they compare."""
-    verdict = {"higher": "more", "lower": "less", "same": "no difference", None: NOT_KNOWN}[item.verdict]
-    return {
-        "with": shown(item.with_.median if item.with_ else None),
-        "with_range": _range(item.with_, shown),
-        "without": shown(item.without.median if item.without else None),
-        "without_range": _range(item.without, shown),
-        "ratio": verdict if item.verdict in (None, "same") else _ratio(item),
-    }
-
-
-def _range(spread: Spread | None, shown: Any) -> str:
-    return f"{shown(spread.low)} to {shown(spread.high)}" if spread else ""
+    return {"value": figures.ratio(compared[0]), "note": note, "tone": figures.TONES[compared[0].verdict]}
 
 
 def _patches(node: Node) -> dict[str, Any]:

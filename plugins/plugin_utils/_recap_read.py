@@ -42,7 +42,7 @@ class Reader:
         """A number that is finite and not negative."""
         number = finite(self.fields.get(key))
         if number is None:
-            self._refuse(key, self.fields.get(key), "a number of 0 or more")
+            self._refuse(key, self.fields.get(key), "a finite number of 0 or more")
         return number
 
     def whole(self, key: str) -> int | None:
@@ -50,7 +50,7 @@ class Reader:
         number = self.number(key)
         if number is None or number.is_integer():
             return None if number is None else int(number)
-        self._refuse(key, number, "a whole one")
+        self._refuse(key, number, "a whole number")
         return None
 
     def truth(self, key: str) -> bool | None:
@@ -70,17 +70,21 @@ class Reader:
         return None
 
     def rows(self, key: str, read: Callable[[Reader], T | None]) -> list[T] | None:
-        """What `read` makes of each dict of a list; rows for which that is None are left out."""
+        """What `read` makes of each dict of a list; rows for which that is None are left out.
+
+        A list of which nothing could be read is not an empty one: None.
+        """
         items = self._items(key)
         if items is None:
             return None
-        found = []
+        found, unread = [], len(self.unread)
         for place, value in items:
             if isinstance(value, Mapping):
                 found.append(read(Reader(value, place, self.unread)))
             else:
-                self.unread.append(f"{place} is {_kind(value)}, not a dict")
-        return [row for row in found if row is not None]
+                self.unread.append(f"{place} is not a dict")
+        rows = [row for row in found if row is not None]
+        return None if not rows and len(self.unread) > unread else rows
 
     def texts(self, key: str) -> list[str] | None:
         """A list of texts."""
@@ -88,7 +92,7 @@ class Reader:
 
     def numbers(self, key: str) -> list[float] | None:
         """A list of numbers."""
-        return self._each(key, finite, "a number of 0 or more")
+        return self._each(key, finite, "a finite number of 0 or more")
 
     def _each(self, key: str, read: Callable[[object], T | None], wanted: str) -> list[T] | None:
         items = self._items(key)
@@ -98,7 +102,7 @@ class Reader:
         for place, value in items:
             item = read(value)
             if item is None:
-                self.unread.append(f"{place} is {_kind(value)}, not {wanted}")
+                self.unread.append(f"{place} is not {wanted}")
             else:
                 found.append(item)
         return found
@@ -116,18 +120,4 @@ class Reader:
     def _refuse(self, key: str, value: object, wanted: str) -> None:
         """Say that a value is not what is wanted. A missing one is not worth a word."""
         if value is not None:
-            self.unread.append(f"{self._name(key)} is {_kind(value)}, not {wanted}")
-
-
-def _kind(value: object) -> str:
-    """What a value is, in words that don't repeat it: it may be long, or meant to be kept."""
-    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        (bool, "true or false"),
-        ((int, float), "another number"),
-        (str, "a text"),
-        (Mapping, "a dict"),
-        (Sequence, "a list"),
-    )
-    if value is None:
-        return "empty"
-    return next((word for kind, word in kinds if isinstance(value, kind)), "something else")
+            self.unread.append(f"{self._name(key)} is not {wanted}")

@@ -21,7 +21,7 @@ LABELS = {
 MEANINGS = {
     "keep": "serves with speculation",
     "fallback": "serves without speculation",
-    "fail": "does not hold what was asked of it",
+    "fail": "the deployment failed",
     None: "no decision was reported",
 }
 _COUNTED = {
@@ -107,7 +107,7 @@ def purged(node: Node) -> str:
     if node.purged is None:
         return NOT_KNOWN
     reasons = Counter(item.reason or "without a reason" for item in node.purged)
-    said = ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in reasons.items())
+    said = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
     return f"{count(len(node.purged), 'file')} removed ({said})" if said else "none was stale"
 
 
@@ -142,8 +142,12 @@ def before(node: Node) -> str:
 
 
 def past(item: Past) -> str:
-    """An earlier deployment on one line."""
-    return (
-        f"{moment(item.time)}: {item.decision or 'decision ' + NOT_KNOWN}, accept length {figure(item.accept_length)}, "
-        f"{figure(item.speed_with)} tokens/s with and {figure(item.speed_without)} without"
-    )
+    """An earlier deployment on one line; what is not known about it is left out."""
+    parts = [
+        item.decision,
+        None if item.accept_length is None else f"accept length {figure(item.accept_length)}",
+        None if item.speed_with is None else f"{figure(item.speed_with)} tokens/s with",
+        None if item.speed_without is None else f"{figure(item.speed_without)} without",
+    ]
+    time = moment(item.time) if item.time else "at an unknown time"
+    return f"{time}: {', '.join(part for part in parts if part) or 'nothing more is known'}"

@@ -1,16 +1,23 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The recap in a terminal: a table of all nodes, then what there is to say about each. No line is wider than 100 columns."""
+"""The recap in a terminal: a table of all nodes, then what there is to say about each, within 100 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ansible_collections.blackwell.inference.plugins.plugin_utils import _recap_say as say
 from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_judge import caveats, compare_speeds
 from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_model import Measurement, Node
-from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_words import NOT_KNOWN, figure, pad, width
+from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_words import (
+    NOT_KNOWN,
+    clip,
+    figure,
+    pad,
+    pieces,
+    width,
+)
 
 COLUMNS = 100
 # Heading, columns, whether at the right end. The first column takes what its texts need and no more than this.
@@ -29,6 +36,8 @@ _LEGEND = (
     "verification, the target's own included; 1.00 means that no drafted token was accepted."
 )
 _LABEL = 12
+_MOST_COLUMNS = 500  # of one text, and of a list of texts: the page and the JSON have it all
+_MOST_TEXTS = 12
 
 
 def render_text(nodes: Sequence[Node]) -> str:
@@ -37,7 +46,7 @@ def render_text(nodes: Sequence[Node]) -> str:
     if nodes:
         lines += ["", *_table(nodes), "", *wrap(_LEGEND, COLUMNS)]
     for node in nodes:
-        lines += ["", *wrap(node.host, COLUMNS), *_details(node)]
+        lines += ["", clip(node.host, COLUMNS), *_details(node)]
     return "\n".join(lines)
 
 
@@ -73,7 +82,11 @@ def _details(node: Node) -> list[str]:
         return _labelled("", ["nothing is known about this node: it failed before it could tell, or was not reached"])
     decision = say.decision_of(node)
     reasons = (node.deployment.reasons if node.deployment else None) or []
-    served = [f"{name} {value}" for name, value in say.served(node) if value != NOT_KNOWN and name != "digest"]
+    served = [
+        value if name in ("deployed", "engine") else f"{name} {value}"
+        for name, value in say.served(node)
+        if value != NOT_KNOWN and name != "digest"
+    ]
     parts = [
         ("decision", [f"{decision or NOT_KNOWN}: {say.MEANINGS[decision]}", *reasons]),
         ("deployed", [", ".join(served) or NOT_KNOWN]),
@@ -108,11 +121,12 @@ def _grave(node: Node) -> list[str]:
     return [f"{item.severity or 'severity ' + NOT_KNOWN}: {item.id}: {item.found or NOT_KNOWN}" for item in shown]
 
 
-def _labelled(label: str, texts: Iterable[str]) -> list[str]:
+def _labelled(label: str, texts: Sequence[str]) -> list[str]:
     """The texts below each other, the label before the first, wrapped."""
     lines = []
-    for text in texts:
-        for index, line in enumerate(wrap(text, COLUMNS - 4 - _LABEL)):
+    more = len(texts) - _MOST_TEXTS
+    for text in [*texts[:_MOST_TEXTS], *([f"and {more} more"] if more > 0 else [])]:
+        for index, line in enumerate(wrap(clip(text, _MOST_COLUMNS), COLUMNS - 4 - _LABEL)):
             lines.append(f"  {pad(label, _LABEL)}{'' if index == 0 else '  '}{line}".rstrip())
             label = ""
     return lines
@@ -121,18 +135,9 @@ def _labelled(label: str, texts: Iterable[str]) -> list[str]:
 def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most so many columns; a word that is longer is cut into pieces."""
     lines, line = [], ""
-    for word in (piece for part in text.split(" ") for piece in _pieces(part, columns)):
+    for word in (piece for part in text.split(" ") for piece in pieces(part, columns)):
         if line and width(line) + 1 + width(word) > columns:
             lines.append(line)
             line = ""
         line = f"{line} {word}" if line else word
     return [*lines, line]
-
-
-def _pieces(word: str, columns: int) -> list[str]:
-    pieces = [""]
-    for char in word:
-        if width(pieces[-1] + char) > columns:
-            pieces.append("")
-        pieces[-1] += char
-    return pieces

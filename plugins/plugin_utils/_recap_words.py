@@ -45,11 +45,19 @@ def _columns(char: str) -> int:
 
 def clip(text: str, columns: int) -> str:
     """The text in at most so many columns (at least 3); what is cut is marked by two dots."""
-    if width(text) <= columns:
-        return text
-    while width(text) > columns - 2:
-        text = text[:-1]
-    return text + ".."
+    return text if width(text) <= columns else pieces(text, columns - 2)[0] + ".."
+
+
+def pieces(text: str, columns: int) -> list[str]:
+    """The text cut where a line of so many columns is full."""
+    cut, used, start = [], 0, 0
+    for index, char in enumerate(text):
+        needed = _columns(char)
+        if used + needed > columns:
+            cut.append(text[start:index])
+            used, start = 0, index
+        used += needed
+    return [*cut, text[start:]]
 
 
 def pad(text: str, columns: int, right: bool = False) -> str:

@@ -40,7 +40,7 @@ class Installed:
         data = [dict(CATALOGUE[name]) for name in ids]
         if self.verify:
             data = [{**entry, "verified": f"=={self.release.number}"} for entry in data]
-        params = {"python": str(self.python), "state_directory": str(self.state), "state": state}
+        params = {"python": str(self.python), "state_directory": str(self.state), "state": state, "exclusive": False}
         return run(params, read_entries(data), check)
 
     def bytes(self) -> dict[str, bytes]:

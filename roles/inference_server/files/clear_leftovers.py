@@ -5,8 +5,8 @@
 
     clear_leftovers.py USER
 
-A server that was killed may leave workers that hold GPU memory while its port is free, and segments in /dev/shm that fill it
-or are in the way; then one crash becomes a loop of them. What is removed, by what the kernel says now:
+A server that was killed may leave workers that hold GPU memory while its port is free, and segments in /dev/shm that
+fill it or are in the way; then one crash becomes a loop of them. What is removed, by what the kernel says now:
 
 * processes that have a GPU open, run as USER (who has no other business than servers), belong to no unit specdecode@*,
   and that nobody looks after: their parent is gone, and so is the leader of their session;

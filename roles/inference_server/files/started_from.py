@@ -12,8 +12,8 @@ A THING is one of:
     file:PATH         its content
     units:DIRECTORY   the content of all drop-ins (*.conf) there
     packages:PATH     what is installed in a virtual environment: the RECORD of every distribution
-    model:DIRECTORY   files of a model: up to 16 MiB by content, larger ones (weights) by size and modification time, since
-                      reading hundreds of gigabytes would take minutes; hidden files don't count
+    model:DIRECTORY   files of a model: up to 16 MiB by content, larger ones (weights) by size and modification time,
+                      since reading hundreds of gigabytes would take minutes; hidden files don't count
 
 The output is an environment file: each thing with its digest as a comment, then SPECDECODE_DIGEST.
 """

@@ -21,7 +21,7 @@ A bandwidth alone proves nothing: a driver that was made to offer peer access de
 (operators' report, 2026). So every size is sent with values that name sender, place and round, and all are compared.
 
 For tests, SPECDECODE_PROBE_FAULT=KIND:RANK[:STEP] lets one rank send a wrong value (`wrong`), end (`die`) or stop
-(`hang`) at a step, counted from 0; 1 when none is named.
+(`hang`) at a step, counted from 0. Without a step, `wrong` is every one, and the others are 1.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ ROUNDS = 5
 MOST_REPEATS, ROUND_BYTES = 50, 64 << 20
 # Whole numbers up to 256 are exact in bfloat16, so that the sum over 42 ranks is exact in every order.
 MODULUS = 13
+PERIOD = 251  # a prime: a share that is displaced by a power of two shows
 CAN_NOT = re.compile(r"does(?: not|n't) support|not (?:yet )?(?:implemented|supported)", re.IGNORECASE)
 CONF_FILES = ("/etc/nccl.conf", "~/.nccl.conf")  # NCCL's user guide, "Environment Variables" (2.30)
 PREFIXES = {"nccl": "NCCL_", "gloo": "GLOO_"}  # the variables that each reads
@@ -69,6 +70,11 @@ def steps_of(sizes: Mapping[str, Sequence[int]], processes: int) -> list[dict[st
         for size in group_sizes
         for collective in COLLECTIVES
     ]
+
+
+def shift_of(rank: int, round_: int) -> int:
+    """Where the pattern of a rank and round begins: for up to 50 ranks nowhere that another one's does."""
+    return 7 * (ROUNDS * rank + round_) % PERIOD
 
 
 def bus_bandwidth(collective: str, size: int, seconds: float, processes: int) -> float:
@@ -94,14 +100,13 @@ class Fault:
 
     def __init__(self, text: str, rank: int) -> None:
         """KIND:RANK[:STEP]; empty: nothing."""
-        kind, _, rest = text.partition(":")
-        place, _, step = rest.partition(":")
-        self.kind = kind if text and int(place) == rank else ""
-        self.step = int(step or 1)
+        self.kind, place, step = [*text.split(":"), "", ""][:3]
+        self.here = bool(text) and int(place) == rank
+        self.step = int(step) if step else None if self.kind == "wrong" else 1
 
     def strikes(self, kind: str, step: int) -> bool:
         """Whether this kind of fault is due at a step."""
-        return self.kind == kind and self.step == step
+        return self.here and self.kind == kind and self.step in (None, step)
 
 
 class Rank:
@@ -169,8 +174,11 @@ class Rank:
         while self.fault.strikes("hang", number):
             signal.pause()
         values = Values(self.torch, self.device, step, self.number, self.processes)
+        buffers = values.empty()
+        self.wait()
+        self.note("call", number=number)
         try:
-            values.call(values.empty())  # connections are made in the first call
+            values.call(buffers)  # connections are made in the first call
         except (RuntimeError, NotImplementedError) as error:
             if CAN_NOT.search(str(error)):
                 return {"not_applicable": f"{self.plan['backend']}: {error}"[:500]}
@@ -213,7 +221,7 @@ class Values:
     def pattern(self, first: int, length: int, rank: int, round_: int) -> Any:
         """Small whole numbers that differ by rank, place and round: a share of another rank or round shows."""
         places = self.torch.arange(first, first + length, dtype=self.torch.int32, device=self.device)
-        return (places + 17 * rank + 101 * round_) % 251 % MODULUS - MODULUS // 2
+        return (places + shift_of(rank, round_)) % PERIOD % MODULUS - MODULUS // 2
 
     def given(self, rank: int, round_: int) -> Any:
         """What a rank puts in."""
@@ -424,6 +432,7 @@ def read_result(question: Mapping[str, Any], steps: Sequence[dict[str, Any]], wo
             "version": joined.get("nccl"),
         },
         "progress": [progress_of(own) for own in notes],
+        "log": log.splitlines()[-20:] if status in ("died", "failed") else [],
         "steps": seen.measured,
     }
 
@@ -522,16 +531,17 @@ def place_of(steps: Sequence[dict[str, Any]], notes: Sequence[Note]) -> str:
     }
     if notes[-1]["at"] in words:
         return words[notes[-1]["at"]]
-    return f"{'in' if notes[-1]['at'] == 'step' else 'after'} {spoken(steps[notes[-1]['number']])}"
+    where = {"step": "before", "call": "in", "done": "after"}[notes[-1]["at"]]
+    return f"{where} {spoken(steps[notes[-1]['number']])}"
 
 
 def progress_of(notes: Sequence[Note]) -> float:
-    """How far a rank came: 0 import, 1 meeting, 2 before the first step, 3 + n in step n, 3.5 + n after it."""
+    """How far a rank came: 0 import, 1 meeting, 2 met; then 3 + n before the call of step n, 3.25 + n in it."""
     if not notes:
         return -1
     last = notes[-1]
     if "number" in last:
-        return float(last["number"]) + (3.5 if last["at"] == "done" else 3)
+        return float(last["number"]) + {"step": 3, "call": 3.25, "done": 3.5}[last["at"]]
     return {"import": 0.0, "join": 1.0, "joined": 2.0}.get(last["at"], 1e6)
 
 

@@ -74,6 +74,10 @@ ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         (node(links="SOC"), "throughput", {**ORDER, "NCCL_P2P_LEVEL": "SYS"}, ""),
         (node(2, "SYS"), "latency", ORDER, "two GPUs on AMD"),
         (node(2, "SYS", cpu={"vendor": "GenuineIntel"}), "latency", {**ORDER, "NCCL_P2P_LEVEL": "SYS"}, ""),
+        (node(2, "NODE"), "throughput", ORDER, "two GPUs on AMD"),
+        (node(2, "PHB", cpu={"vendor": "GenuineIntel"}), "throughput", {**ORDER, "NCCL_P2P_LEVEL": "PHB"}, ""),
+        (node(2, "PHB", cpu=None), "latency", {**ORDER, "NCCL_P2P_LEVEL": "PHB"}, ""),
+        (node(gpus=[{"index": index, "mig": "Enabled"} for index in range(8)]), "latency", ORDER, "MIG is enabled"),
         (node(p2p="CNS"), "latency", ORDER, "refused (CNS"),
         (node(p2p="U"), "latency", ORDER, "unknown whether the GPUs can do P2P"),
         (node(p2p=None), "latency", ORDER, "unknown whether the GPUs can do P2P"),
@@ -101,6 +105,7 @@ def test_topology_and_profile_decide(facts: dict[str, Any], profile: str, expect
         ("mig-on", ORDER),
         ("driver-dead", {}),
         ("gpu-lost", {}),
+        ("virtual-machine", {**ORDER, "NCCL_P2P_LEVEL": "PHB"}),
     ],
 )
 def test_the_facts_of_whole_hosts_are_understood(host: str, expected: dict[str, str], tmp_path: Path) -> None:
@@ -109,7 +114,8 @@ def test_the_facts_of_whole_hosts_are_understood(host: str, expected: dict[str, 
     facts = read_node(Tree(str(tmp_path / "host")), answers_of(recorded["commands"]))
     result = nccl_environment(facts, "latency")
     assert values(result) == expected
-    assert bool(result["warnings"]) is (host in ("server-8x-two-sockets", "mig-on", "driver-dead", "gpu-lost"))
+    warned = ("server-8x-two-sockets", "mig-on", "driver-dead", "gpu-lost", "virtual-machine")
+    assert bool(result["warnings"]) is (host in warned)
 
 
 def test_a_matrix_that_is_not_square_over_the_gpus_decides_nothing() -> None:
@@ -186,6 +192,13 @@ def test_one_gpu_is_warned_of_nothing() -> None:
     facts["gpus"][0]["mig"] = "Enabled"
     result = nccl_environment(facts, "latency")
     assert result["warnings"] == [] and values(result) == ORDER
+
+
+def test_a_guest_is_warned_of_what_it_cannot_see() -> None:
+    (warning,) = nccl_environment(node(links="PHB", virtual_machine=True), "latency")["warnings"]
+    assert "does not see the IOMMU" in warning
+    for guest in (node(1, virtual_machine=True), node(p2p="CNS", virtual_machine=True), node(virtual_machine=None)):
+        assert nccl_environment(guest, "latency")["warnings"] == []
 
 
 def test_taking_a_safeguard_away_is_warned_of() -> None:

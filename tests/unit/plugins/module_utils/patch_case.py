@@ -68,9 +68,11 @@ class Environment:
     def path(self, name: str = "models/model.py") -> Path:
         return self.site / "engine" / name
 
-    def run(self, *entries: dict[str, Any], state: str = "applied", check: bool = False) -> dict[str, Any]:
-        params = {"python": str(self.python), "state_directory": str(self.state), "state": state}
-        return run(params, read_entries(entries), check)
+    def run(
+        self, *entries: dict[str, Any], state: str = "applied", check: bool = False, exclusive: bool = False
+    ) -> dict[str, Any]:
+        params = {"python": str(self.python), "state_directory": str(self.state)}
+        return run({**params, "state": state, "exclusive": exclusive}, read_entries(entries), check)
 
     def tree(self) -> dict[str, bytes]:
         """All that lies in the environment's site-packages and in the state directory."""

@@ -407,6 +407,15 @@ def test_a_pyc_that_was_refreshed_is_judged_again_and_stays(project: Project, mo
     assert (cache(project) / PYC).exists()
 
 
+def test_a_source_that_was_put_back_keeps_its_bytecode(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put_back() -> None:
+        project.write("m.py", "V = 1\n")
+
+    interfere(monkeypatch, put_back)
+    outcome = project.invalidate()
+    assert (outcome.removed, outcome.kept, outcome.examined) == ([], 1, 1)
+
+
 def test_a_pyc_that_was_replaced_by_a_stale_one_goes(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def replace() -> None:
         shutil.copy2(cache(project) / PYC, cache(project) / "copy")

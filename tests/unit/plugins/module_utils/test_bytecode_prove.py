@@ -68,7 +68,7 @@ def test_a_worker_starts_again_after_it_died() -> None:
 def test_a_worker_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_bytecode_prove, "_ANSWER_MAY_TAKE", 0.2)
     worker = Worker(script(tmp_path / "python", "#!/bin/sh\necho 1 sleepy\nexec sleep 60\n"))
-    with pytest.raises(WorkerError, match="died"):
+    with pytest.raises(WorkerError, match="did not answer"):
         worker.ask("prove", "0", b"", b"")
 
 

@@ -61,17 +61,15 @@ def stranger(**more: Any) -> Process:
 # --- real processes ---------------------------------------------------------------------------------------------------
 
 MASTER = """
-import importlib, os, sys, time
+import os, sys, time
 sys.path.insert(0, sys.argv[1])
 import engine
-if len(sys.argv) > 2:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    pid = os.fork()
-    if pid:
-        print(pid, flush=True)
-sys.stdout.flush()
 print("ready", flush=True)
+if len(sys.argv) > 2:
+    sys.stdin.readline()
+    worker = os.fork()
+    if worker:
+        print(worker, flush=True)
 time.sleep(60)
 """
 

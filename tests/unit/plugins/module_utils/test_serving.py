@@ -13,9 +13,19 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils import _serving
 from ansible_collections.blackwell.inference.plugins.module_utils._serving import Plan, measure
-from ansible_collections.blackwell.inference.plugins.module_utils._serving_http import parse_url
-from ansible_collections.blackwell.inference.plugins.module_utils._serving_prompts import prompts
-from ansible_collections.blackwell.inference.plugins.module_utils._serving_summary import compare_texts, spread
+from ansible_collections.blackwell.inference.plugins.module_utils._serving_http import (
+    EndpointError,
+    Streamed,
+    parse_url,
+)
+from ansible_collections.blackwell.inference.plugins.module_utils._serving_prompts import Prompt, prompts
+from ansible_collections.blackwell.inference.plugins.module_utils._serving_summary import (
+    Request,
+    Wave,
+    compare_texts,
+    spread,
+    summarize,
+)
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.serving_case import StandIn, serve
 
 
@@ -259,6 +269,34 @@ def test_texts_are_compared_with_those_of_an_earlier_run() -> None:
         ],
         "missing": ["d"],
     }
+
+
+def answered(prompt: Prompt, tokens: int, seconds: float, first: float, streams: int = 1) -> Request:
+    return Request(prompt, streams, Streamed("x" * tokens, tokens, 7, seconds, first), None)
+
+
+def test_speeds_and_delays_are_computed_from_the_requests() -> None:
+    one, two, three = prompts(["short"], 1)[:3]
+    failed = Request(three, 1, None, EndpointError("timeout", "late"))
+    waves = [
+        Wave(1, 4.0, [answered(one, 11, 1.5, 0.5), answered(two, 21, 2.5, 0.5), failed]),
+        Wave(1, 2.0, [answered(one, 11, 0.5, 0.25), answered(two, 1, 0.25, 0.25)]),
+        Wave(2, 1.0, [answered(one, 30, 1.0, 0.1, 2)]),
+        Wave(4, 9.0, [Request(one, 4, None, EndpointError("timeout", "late"))]),
+    ]
+    summed = summarize(waves)
+    assert summed["tokens_per_second"] == [
+        {"streams": 1, **spread([8.0, 6.0]), "values": [8.0, 6.0], "tokens": 44, "requests": 5},
+        {"streams": 2, **spread([30.0]), "values": [30.0], "tokens": 30, "requests": 1},
+    ]
+    assert summed["time_to_first_token"][0] == {"streams": 1, **spread([0.5, 0.5, 0.25, 0.25])}
+    assert summed["inter_token_time"][0] == {"streams": 1, **spread([0.1, 0.1, 0.025])}
+    assert [(row["prompt"], row["tokens"], row["prompt_tokens"]) for row in summed["by_prompt"]] == [
+        (one.name, 11, 7),
+        (two.name, 21, 7),
+    ]
+    assert summed["by_prompt"][0]["tokens_per_second"] == spread([11 / 1.5, 22.0])
+    assert summed["requests"] == 7 and summed["inconsistent"] == sorted([one.name, two.name])
 
 
 def test_spread_is_the_distance_of_the_extremes() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_http import parse_url, read_key
 from ansible_collections.blackwell.inference.plugins.module_utils._serving_metrics import (
+    Acceptance,
     parse_metrics,
     rates,
     sglang_acceptance,
@@ -131,6 +132,7 @@ def test_metrics_are_read_with_their_labels_and_added_up() -> None:
     samples = parse_metrics(METRICS)
     assert total(samples, "vllm:spec_decode_num_drafts_total") == 20.0
     assert samples["vllm:spec_decode_num_drafts_total"][0][0] == {"engine": "0", "model_name": 'a \\"b\\", {c}'}
+    assert "up" not in samples and total(parse_metrics("a +Inf\na 1\n"), "a") == 1.0
     assert total(samples, "vllm:nothing") is None and "vllm:no_value" not in samples
 
 
@@ -142,6 +144,20 @@ def test_counters_are_differences_and_positions_are_in_order() -> None:
     nothing = vllm_acceptance(METRICS, METRICS)
     assert (nothing.speculation, nothing.drafts, nothing.accept_length) == ("on", 0, None)
     assert nothing.reason == "nothing was drafted during the run"
+
+
+def test_an_engine_that_lacks_one_of_the_counters_does_not_speculate() -> None:
+    for name in ("drafts", "draft_tokens", "accepted_tokens"):
+        text = METRICS.replace(f"num_{name}_total", "num_other_total")
+        assert vllm_acceptance("", text).speculation == "off"
+
+
+def test_rates_are_given_only_where_something_was_counted() -> None:
+    assert rates(Acceptance("off")) == (None, None)
+    assert rates(Acceptance("on", drafts=3, draft_tokens=0, accepted_tokens=0, accepted_per_position=[])) == (None, [])
+    assert rates(Acceptance("on", drafts=0, draft_tokens=9, accepted_per_position=[0])) == (None, None)
+    counted = Acceptance("on", drafts=3, draft_tokens=9, accepted_tokens=2, accepted_per_position=[2, 0, 0])
+    assert rates(counted) == (0.2222, [0.6667, 0.0, 0.0])
 
 
 def test_counters_that_went_backwards_tell_of_a_restart() -> None:
@@ -179,6 +195,8 @@ def test_sglang_without_verifications_does_not_speculate() -> None:
 
 def test_a_gauge_counts_only_when_it_shows_something() -> None:
     assert sglang_gauge('sglang:spec_accept_length{tp_rank="0"} 2.5\n').accept_length == 2.5
+    ranks = 'sglang:spec_accept_length{dp="0"} 2.0\nsglang:spec_accept_length{dp="1"} 3.0\n'
+    assert sglang_gauge(ranks).accept_length == 2.5
     for text in ("", "sglang:spec_accept_length 0.0\n"):
         found = sglang_gauge(text)
         assert found.speculation == "unknown" and "--enable-metrics" in found.reason

@@ -274,7 +274,7 @@ class TestDrifted:
         )
         assert status == "drifted"
         assert "b: drifted" in message
-        assert "with a" in message
+        assert "together with a" in message
 
     def test_a_result_that_does_not_compile(self, node: Environment) -> None:
         edit = {"kind": "insert_statements", "file": "config.py", "after": "def verify(name):", "text": "return 1"}
@@ -384,6 +384,25 @@ class TestChangedEntries:
     def test_why_and_evidence_are_no_change(self, node: Environment) -> None:
         node.run(entry())
         assert not node.run(entry(why="for better reasons", clears_when="never"))["changed"]
+
+
+class TestExclusive:
+    def test_patches_that_are_no_longer_listed_go(self, node: Environment) -> None:
+        node.run(entry("a"), entry("b", edits=[replace_edit("1", "2")]))
+        result = node.run(entry("b", edits=[replace_edit("1", "2")]), exclusive=True)
+        assert [(patch["id"], patch["status"]) for patch in result["patches"]] == [("b", "applied"), ("a", "reverted")]
+        assert result["files"] == [str(node.path("config.py")), str(node.path())]
+        assert node.path().read_text() == MODEL.replace("return 1", "return 2")
+        assert not node.run(entry("b", edits=[replace_edit("1", "2")]), exclusive=True)["changed"]
+
+    def test_an_empty_list_takes_all_out(self, node: Environment) -> None:
+        node.run(entry())
+        assert statuses(node.run(exclusive=True)) == ["reverted"]
+        assert (node.path().read_text(), node.path("config.py").read_text()) == (MODEL, CONFIG)
+
+    def test_without_it_they_stay(self, node: Environment) -> None:
+        node.run(entry())
+        assert not node.run()["changed"]
 
 
 class TestReinstalled:

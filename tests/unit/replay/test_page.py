@@ -1,0 +1,38 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page about what the preflight sees is what the roles say today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.blackwell.inference.tests.replay import hosts, page
+
+TOP = Path(__file__).parents[3]
+
+
+def test_the_committed_page_is_the_one_that_is_made_today() -> None:
+    committed = (TOP / "docs" / "guides" / "what_the_preflight_sees.md").read_text(encoding="utf-8")
+    assert committed == page.page(), "make it again: see the head of tests/replay/page.py"
+
+
+def test_what_the_page_promises_of_a_cure_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    sick, healthy = "server-8x-two-sockets", "server-8x-switches"
+    monkeypatch.setitem(hosts.HOSTS, sick, replace(hosts.HOSTS[sick], group_type="identity"))
+    assert page.refused(page.findings_of(page.facts_of(sick))) == []
+    assert page.variables(page.decided(page.facts_of(sick))) == page.variables(page.decided(page.facts_of(healthy)))
+
+
+def test_the_recorded_hosts_of_the_scenario_are_expected_as_the_page_says() -> None:
+    inventory = yaml.safe_load((TOP / "molecule" / "recordings" / "inventory" / "hosts.yml").read_text(encoding="utf-8"))
+    expected = inventory["recordings"]["hosts"]
+    assert set(expected) == set(hosts.HOSTS)
+    for name, wanted in expected.items():
+        found = page.findings_of(page.facts_of(name))
+        by_severity = {kind: sorted(one["id"] for one in found if one["severity"] == kind) for kind in ("error", "warning")}
+        assert by_severity["error"] == sorted(wanted.get("expected_errors", [])), name
+        assert by_severity["warning"] == sorted(wanted.get("expected_warnings", [])), name
