@@ -1,5 +1,5 @@
 #!/bin/sh
-# test.sh all|lint|unit|sanity|molecule...: the tests, each with its set-up. Several may be named.
+# test.sh PART...: the tests, each with its set-up. `all` is what CI runs.
 set -eu
 cd "$(dirname "$0")/.."
 began=$(date +%s)
@@ -30,6 +30,21 @@ unit() {
     tools/ansible_test.sh units --local --python "$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 }
 
+upstream() {
+    say "Upstream: patches on a handful of real releases"
+    python -m pytest tests/upstream
+}
+
+upstream_all() {
+    say "Upstream: patches on all real releases"
+    python -m pytest tests/upstream --all-releases --matrix docs/reference/patch_matrix.md
+}
+
+benchmark() {
+    say "Benchmark: pyc_invalidate, as ratios"
+    python tests/benchmark/bytecode/run.py
+}
+
 nodes() {
     for scenario in molecule/*/molecule.yml; do
         name=$(basename "$(dirname "$scenario")")
@@ -53,12 +68,13 @@ tarball() {
 say "Setting up: system packages and .venv"
 tools/setup.sh
 PATH=$PWD/.venv/bin:$PATH
-[ "${1:-all}" != all ] || set -- lint sanity unit tarball nodes
+[ "${1:-all}" != all ] || set -- lint sanity unit upstream tarball nodes
 for part; do
     case $part in
-    lint | sanity | unit | tarball | nodes) "$part" ;;
+    lint | sanity | unit | upstream | benchmark | tarball | nodes) "$part" ;;
+    upstream-all) upstream_all ;;
     *)
-        echo "usage: test.sh all|lint|sanity|unit|tarball|nodes" >&2
+        echo "usage: test.sh all|lint|sanity|unit|upstream|upstream-all|benchmark|tarball|nodes" >&2
         exit 2
         ;;
     esac

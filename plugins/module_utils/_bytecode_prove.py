@@ -265,7 +265,7 @@ def unprovable(suspect: Suspect, tag: str) -> str:
 
 def _without_interpreter(suspect: Suspect, number: int) -> Verdict:
     if not suspect.hash_stamp or suspect.source_identity[2] > LARGEST_SOURCE:
-        return Verdict(suspect, UNPROVED, f"no interpreter with magic number {number}")
+        return Verdict(suspect, UNPROVED, f"no interpreter with magic number {number}; the option python may name one")
     try:
         same = source_hash(suspect.magic, read_source(suspect)) == suspect.hash_stamp
     except ReplacedError:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import functools
 import re
 import textwrap
 import tokenize
@@ -87,7 +88,7 @@ def answer_edits(source: str, edits: Sequence[Edit]) -> dict[str, Any]:
 def answer_condition(source: str, condition: Mapping[str, Any]) -> bool:
     """Whether an expression is `present` or `absent` in a scope of the source (base64); False without such a scope."""
     try:
-        text = SourceText(decode(base64.b64decode(source)).text)
+        text = _parsed(decode(base64.b64decode(source)).text)
         scope = _scope(text, condition.get("scope", ""))
     except (EditError, SyntaxError):
         return False
@@ -97,7 +98,13 @@ def answer_condition(source: str, condition: Mapping[str, Any]) -> bool:
 
 
 def _apply(text: str, edit: Edit) -> str | None:
-    return _KINDS[edit["kind"]](SourceText(text), edit)
+    return _KINDS[edit["kind"]](_parsed(text), edit)
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str) -> SourceText:
+    """A source, parsed once for all edits and checks of the same text; no edit changes the tree."""
+    return SourceText(text)
 
 
 def _confirm(text: str, edit: Edit) -> None:

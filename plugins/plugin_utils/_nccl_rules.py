@@ -269,7 +269,8 @@ def _node_warnings(node: Node) -> list[str]:
     if several and _hangs(node):
         warnings.append(
             "The IOMMU translates and ACS redirects peer traffic: P2P hangs here, so it is disabled. The cure is "
-            "iommu=pt on the kernel command line, or ACS redirect off on the bridges above the GPUs."
+            "iommu=pt on the kernel command line, or ACS redirect off on the bridges above the GPUs. Until then turn "
+            "off the engine's own all-reduce as well (--disable-custom-all-reduce), which does not ask NCCL."
         )
     elif several and node.translated and node.redirect is None:
         why = node.why.get("acs.redirect") or node.why.get("acs") or "the bridges' configuration could not be read"

@@ -22,10 +22,10 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_words i
 )
 
 WIDTH = 320
-MOST_POSITIONS = 16
+MOST_POSITIONS = 12
 MOST_DEPLOYMENTS = 12
-_ROW = 48  # of the chart of speeds: a line of text, a bar, and air
-_BAR = 16
+_ROW = 50  # of the chart of speeds: a line of text, a bar, and air
+_BAR = 14
 
 
 def speed_chart(comparison: Comparison) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def speed_chart(comparison: Comparison) -> dict[str, Any]:
     rows = [_speed_row(index * _ROW, key, name, spread, top) for index, (key, name, spread) in enumerate(pairs)]
     said = "; ".join(f"{row['name']} {row['value']} {row['range']}".strip() for row in rows)
     return {
-        "view": f"0 0 {WIDTH} {2 * _ROW - 6}",
+        "view": f"0 0 {WIDTH} {2 * _ROW}",
         "title": f"Tokens per second with {count(comparison.streams, 'stream')}",
         "description": f"{said}.",
         "rows": rows,
@@ -46,7 +46,7 @@ def _speed_row(y: float, key: str, name: str, spread: Spread | None, top: float)
     row: dict[str, Any] = {"key": key, "name": name, "value": NOT_KNOWN, "range": "", "text_y": y + 13, "y": y + 20}
     if spread is None:
         return {**row, "bar": None}
-    middle = y + 20 + _BAR / 2
+    below = y + 20 + _BAR + 6  # where it hides neither its bar nor is hidden by it
     return {
         **row,
         "value": figure(spread.median),
@@ -55,15 +55,15 @@ def _speed_row(y: float, key: str, name: str, spread: Spread | None, top: float)
         "whisker": {
             "from": _along(spread.low, top),
             "to": _along(spread.high, top),
-            "y": middle,
-            "top": middle - 6,
-            "bottom": middle + 6,
+            "y": below,
+            "top": below - 3,
+            "bottom": below + 3,
         },
     }
 
 
 def _along(value: float, top: float) -> float:
-    """Length of a bar; the whisker's end caps need a unit on the right."""
+    """Length of a bar; the end of its spread needs a unit on the right."""
     return _round(value / top * (WIDTH - 2)) if top > 0 else 0.0
 
 
@@ -105,12 +105,20 @@ def position_chart(positions: Sequence[float] | None) -> dict[str, Any] | None:
     shown = positions[:MOST_POSITIONS]
     column, floor, high = WIDTH / len(shown), 122, 100
     thick = min(44.0, column * 0.62)
+    dense = len(shown) > 6  # too narrow for a unit
     bars = []
     for index, share in enumerate(shown):
         middle, height = column * (index + 0.5), max(share * high, 1.0)
         bar = {"x": _round(middle - thick / 2), "y": _round(floor - height), "width": _round(thick)}
         bars.append(
-            {**bar, "height": _round(height), "middle": _round(middle), "share": percent(share), "position": index + 1}
+            {
+                **bar,
+                "height": _round(height),
+                "middle": _round(middle),
+                "share": percent(share),
+                "position": index + 1,
+                "label": percent(share).removesuffix(" %" if dense else ""),
+            }
         )
     said = ", ".join(f"{bar['position']}: {bar['share']}" for bar in bars)
     return {
@@ -118,7 +126,8 @@ def position_chart(positions: Sequence[float] | None) -> dict[str, Any] | None:
         "title": "Share of drafts whose token was accepted, by position",
         "description": f"{said}.",
         "floor": floor,
-        "dense": len(shown) > 6,
+        "top": floor - high,
+        "dense": dense,
         "bars": bars,
         "more": len(positions) - len(shown),
     }

@@ -98,6 +98,8 @@ def _setting(value: object) -> str:
         return f"{number:g}"
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return ", ".join(_setting(item) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "" if value is None else clean(str(value))
 
 

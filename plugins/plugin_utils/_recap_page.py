@@ -17,6 +17,7 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_words i
     NOT_KNOWN,
     count,
     figure,
+    is_moment,
     moment,
 )
 
@@ -25,7 +26,7 @@ MOST_ROWS = 50  # of bytecode and of earlier deployments; the JSON has them all
 
 def render_page(nodes: Sequence[Node]) -> dict[str, Any]:
     """What the template shows. Its time is that of the latest deployment, so that the same nodes give the same page."""
-    times = [node.deployment.time for node in nodes if node.deployment and node.deployment.time]
+    times = [node.deployment.time or "" for node in nodes if node.deployment and is_moment(node.deployment.time)]
     return {
         "title": "Recap of the deployment",
         "summary": say.summary(nodes),

@@ -102,6 +102,11 @@ def moment(time: str | None) -> str:
     return f"{match[1]} {match[2]} UTC" if match else time or NOT_KNOWN
 
 
+def is_moment(time: str | None) -> bool:
+    """Whether a point in time is in the form that can be compared."""
+    return _TIME.fullmatch(time or "") is not None
+
+
 def day(time: str | None) -> str:
     """The date of a point in time, for a narrow place."""
     match = _TIME.fullmatch(time or "")

@@ -26,13 +26,13 @@ from ansible_collections.blackwell.inference.tests.unit.plugins.filter.preflight
 TEMPLATE = Path(__file__).parents[2] / "roles" / "node_preflight" / "templates" / "findings.txt.j2"
 SHOWN = {
     "server-8x-two-sockets": """\
-The error is what the day would have been lost to: `nvidia-smi topo -p2p` says OK for every pair of this host, every rank of
-the first all-reduce says that it is ready, and then nothing happens. The play ends before anything is changed. If you accept
-the finding, NCCL is kept off P2P, whatever the profile: right, and slow. With `iommu=pt` and a reboot the error goes away, and
-NCCL is set like that of the next host.""",
+The error is what the day would have been lost to: `nvidia-smi topo -p2p` says OK for every pair of this host, every
+rank of the first all-reduce says that it is ready, and then nothing happens. The play ends before anything is changed.
+If you accept the finding, NCCL is kept off P2P, whatever the profile: right, and slow. With `iommu=pt` and a reboot the
+error goes away, and NCCL is set like that of the next host.""",
     "orphans": """\
-A server was killed with SIGKILL, and its workers stayed. One of them is not even listed by `nvidia-smi`; it is found by the
-files that it has open. The remedy names them, and only them. NCCL does not depend on that: the topology decides.""",
+A server was killed with SIGKILL, and its workers stayed. One of them is not even listed by `nvidia-smi`; it is found by
+the files that it has open. The remedy names them, and only them. NCCL does not depend on that: topology decides.""",
 }
 
 
@@ -132,18 +132,19 @@ def page() -> str:
     return f"""\
 # What the preflight sees
 
-`node_preflight` looks at a node once, and says everything that is wrong with it before anything is changed; `nccl_env` decides
-the NCCL environment from the same facts. This page shows both for invented hosts, word for word. All addresses and process ids
-are made up; the rest of each node (disks, Python, memory, clock, ports) is taken to be in order. For a host of your own, see
-[Record your host](record_your_host.md); for all checks, the [role's page](../../roles/node_preflight/README.md).
+`node_preflight` looks at a node once, and says everything that is wrong with it before anything is changed; `nccl_env`
+decides the NCCL environment from the same facts. This page shows both for invented hosts, word for word. All addresses
+and process ids are made up; the rest of each node (disks, Python, memory, clock, ports) is taken to be in order. For a
+host of your own, see [Record your host](record_your_host.md); for all checks, the
+[role's page](../../roles/node_preflight/README.md).
 
 <!-- made by tests/replay/page.py; a unit test compares this file with what it would make -->
 
 {chapters}
 ## What recipes carry, and no profile sets
 
-NVIDIA files nearly all tuning variables under "for debugging, generally not for production". Each of these was looked at, and
-is left to you (`nccl_env_overrides`), with a measurement:
+NVIDIA files nearly all tuning variables under "for debugging, generally not for production". Each of these was looked
+at, and is left to you (`nccl_env_overrides`), with a measurement:
 
 | setting | why not | evidence |
 |---|---|---|
@@ -151,8 +152,8 @@ is left to you (`nccl_env_overrides`), with a measurement:
 
 ## All invented hosts
 
-`python tests/replay/hosts.py` lists them. The NCCL environment is that of `nccl_env_profile: latency`; "nothing" where no GPU
-answers. The scenario `molecule/recordings` runs both roles against every one of them, on a node, over SSH.
+`python tests/replay/hosts.py` lists them. The NCCL environment is that of `nccl_env_profile: latency`; "nothing" where
+no GPU answers. The scenario `molecule/recordings` runs both roles against every one of them, on a node, over SSH.
 
 | host | what it is | ends the play for | warns of | NCCL |
 |---|---|---|---|---|

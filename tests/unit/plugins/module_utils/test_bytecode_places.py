@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate
@@ -156,6 +157,20 @@ def test_sources_are_known_by_all_their_names(tmp_path: Path, path: str) -> None
     assert len(project.invalidate(path, prefix=tmp_path / "prefix").removed) == 1
 
 
+def test_a_release_that_was_ready_before_the_compilation_is_doubted(tmp_path: Path) -> None:
+    for release, text in (("r1", "V = 1\n"), ("r2", "V = 2\n")):
+        Project(tmp_path / release).write("m.py", text)
+    (tmp_path / "app").symlink_to("r1")
+    time.sleep(1.1)
+    project = Project(tmp_path / "app")
+    project.environment["PYTHONPYCACHEPREFIX"] = str(tmp_path / "prefix")
+    project.value()
+    (tmp_path / "next").symlink_to("r2")
+    (tmp_path / "next").replace(tmp_path / "app")
+    assert project.value() == "1"
+    assert len(project.invalidate(prefix=tmp_path / "prefix").removed) == 1
+
+
 def test_links_in_a_prefix_tree_are_not_followed(prefixed: Project, tmp_path: Path) -> None:
     inside = Path(f"{tmp_path}/prefix{tmp_path}")
     (inside / "app").rename(tmp_path / "elsewhere")
@@ -174,32 +189,43 @@ def test_a_proof_in_a_prefix_tree_is_remembered(tmp_path: Path) -> None:
     assert [(outcome.kept, outcome.proved) for outcome in outcomes] == [(1, 1), (1, 0)]
 
 
-@pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[Path]:
-    """A process that names a prefix, and a folder of that name."""
-    prefix = tmp_path / "with space"
-    prefix.mkdir()
-    process = subprocess.Popen(["sleep", "60"], cwd=tmp_path, env={**os.environ, "PYTHONPYCACHEPREFIX": "with space"})
-    yield prefix
-    process.kill()
-    process.wait()
-
-
-def test_prefixes_of_processes_are_found(sleeper: Path) -> None:
-    assert str(sleeper) in prefixes_in_use(unit_folders=())
-
-
-def test_the_option_of_the_interpreter_is_found(tmp_path: Path) -> None:
-    command = [sys.executable, "-X", f"pycache_prefix={tmp_path}", "-c", "input()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert str(tmp_path) in prefixes_in_use(unit_folders=())
+@contextlib.contextmanager
+def waiting(command: list[str], **options: Any) -> Iterator[None]:
+    """A process that has started and waits."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield
         process.kill()
 
 
+WAIT = ["sh", "-c", "echo ready; read line"]
+
+
+@pytest.fixture
+def named_tree(tmp_path: Path) -> Iterator[Path]:
+    """A tree that the environment of a process names."""
+    tree = tmp_path / "with space"
+    tree.mkdir()
+    with waiting(WAIT, cwd=tmp_path, env={**os.environ, "PYTHONPYCACHEPREFIX": "with space"}):
+        yield tree
+
+
+def test_prefixes_of_processes_are_found(named_tree: Path) -> None:
+    assert str(named_tree) in prefixes_in_use(unit_folders=())
+
+
+def test_the_option_of_the_interpreter_is_found(tmp_path: Path) -> None:
+    code = "print('ready', flush=True); input()"
+    for option in (["-X", f"pycache_prefix={tmp_path}"], [f"-Xpycache_prefix={tmp_path}"]):
+        with waiting([sys.executable, *option, "-c", code]):
+            assert str(tmp_path) in prefixes_in_use(unit_folders=())
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_a_tree_of_a_third_account_does_not_count(sleeper: Path) -> None:
-    os.chown(sleeper, 65534, 65534)
-    assert str(sleeper) not in prefixes_in_use(unit_folders=())
+def test_a_tree_of_a_third_account_does_not_count(named_tree: Path) -> None:
+    os.chown(named_tree, 65534, 65534)
+    assert str(named_tree) not in prefixes_in_use(unit_folders=())
 
 
 def test_prefixes_of_units_are_found(tmp_path: Path) -> None:
@@ -229,10 +255,8 @@ def test_prefixes_of_units_are_found(tmp_path: Path) -> None:
 
 
 def test_unset_means_the_trees_in_use(prefixed: Project, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "prefix")}
-    with subprocess.Popen(["sleep", "60"], env=environment) as process:
+    with waiting(WAIT, env={**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "prefix")}):
         outcome = invalidate(Request([str(prefixed.root)], [sys.executable]))
-        process.kill()
     assert str(tmp_path / "prefix") in outcome.prefixes
     assert len(outcome.removed) == 1
 

@@ -228,6 +228,23 @@ def test_hard_linked_bytecode_is_proved_for_each_source(doubtful: Project, tmp_p
     assert reasons(twin.invalidate()) == {PYC: "code_differs"}
 
 
+def test_a_hash_needs_no_proof(doubtful: Project) -> None:
+    doubtful.compile("m.py", "CHECKED_HASH")
+    os.utime(doubtful.root / "m.py")
+    time.sleep(0.2)
+    (doubtful.root / "__pycache__" / "later").touch()
+    outcome = doubtful.invalidate()
+    assert (outcome.kept, outcome.proved) == (1, 0)
+
+
+def test_what_was_written_in_place_below_a_hash_needs_one_proof_only(doubtful: Project) -> None:
+    doubtful.compile("m.py", "CHECKED_HASH")
+    time.sleep(0.1)
+    pyc = doubtful.root / "__pycache__" / PYC
+    pyc.write_bytes(pyc.read_bytes())
+    assert (doubtful.invalidate().proved, doubtful.invalidate().proved) == (1, 0)
+
+
 def test_a_young_source_is_proved_again(tmp_path: Path) -> None:
     project = Project(tmp_path / "app")
     project.write("m.py", "V = 1\n")

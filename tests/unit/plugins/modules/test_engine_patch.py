@@ -351,14 +351,15 @@ class TestReverted:
         assert failure(node, state="reverted")[0] == "drifted"
 
     def test_other_environments_are_left_alone(self, tmp_path: Path) -> None:
-        nodes = [Environment(tmp_path / name) for name in ("one", "two")]
-        for node in nodes:
+        nodes = {name: Environment(tmp_path / name) for name in ("one", "two")}
+        for name, node in nodes.items():
             node.install()
             node.state = tmp_path / "state"
-            node.run(entry())
-        nodes[0].run(state="reverted")
-        assert [node.path().read_text() for node in nodes] == [MODEL, PATCHED_MODEL]
-        assert nodes[1].run(state="reverted")["changed"]
+            node.run(entry(name))
+        assert [patch["id"] for patch in nodes["one"].run(state="reverted")["patches"]] == ["one"]
+        assert [node.path().read_text() for node in nodes.values()] == [MODEL, PATCHED_MODEL]
+        assert [patch["id"] for patch in nodes["two"].run(state="reverted")["patches"]] == ["two"]
+        assert nodes["two"].path().read_text() == MODEL
 
 
 class TestChangedEntries:

@@ -103,6 +103,7 @@ class TestStatus:
         assert probe.read_endings(REPORT) == {1: 7}
 
     def test_a_rank_that_ended_without_a_word(self, probe: ModuleType) -> None:
+        notes: list[list[dict[str, Any]]]
         notes = [[{"at": "error", "text": "RuntimeError: Connection closed by peer"}], [{"at": "call", "number": 1}]]
         assert seen(probe, notes, endings={0: 1, 1: 7}) == (
             "died",
@@ -113,7 +114,7 @@ class TestStatus:
         assert "signal 9 (SIGKILL) before its first line" in seen(probe, [self.END, []], endings={1: -9})[1]
 
     def test_a_rank_that_said_why(self, probe: ModuleType) -> None:
-        notes: list[Sequence[dict[str, Any]]] = [self.END, [{"at": "error", "text": "ValueError: no"}]]
+        notes = [self.END, [{"at": "error", "text": "ValueError: no"}]]
         assert seen(probe, notes, endings={1: 1}) == ("failed", "rank 1: ValueError: no")
 
     def test_ranks_that_never_ended_are_no_success(self, probe: ModuleType) -> None:

@@ -4,7 +4,7 @@
 """The role itself, on directories that stand for nodes: what is written, recorded, removed and refused.
 
 The facts are those of two GPUs on one socket, and the interpreter of the environment is a program that answers for the
-probe. What a node is told to want is its name.
+probe.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FACTS: dict[str, Any] = {
     "acs": {"redirect": False, "bridges": []},
     "module_parameters": None,
     "processes": [],
-    "cpu": {"vendor": "AuthenticAMD"},
+    "cpu": {"vendor": "GenuineIntel"},
     "reasons": {},
 }
 SERVER = {"pid": 4711, "name": "sglang", "unit": "specdecode@main.service", "memory_mib": 90000}
@@ -154,7 +154,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Nodes:
 @pytest.fixture(scope="module")
 def predicted(nodes: Nodes) -> tuple[Run, set[str]]:
     """Check mode before anything is there, and the files that are there after it."""
-    run = nodes.play("--check")
+    run = nodes.play("--check", "--limit", "faster,asked,foreign,removed")
     return run, {str(path.relative_to(nodes.directory)) for path in nodes.directory.glob("*/*")}
 
 
@@ -165,14 +165,14 @@ def first(nodes: Nodes, predicted: tuple[Run, set[str]]) -> Run:
 
 @pytest.fixture(scope="module")
 def second(nodes: Nodes, first: Run) -> Run:
-    return nodes.play()
+    return nodes.play("--limit", "faster,slower,wrong,asked,removed")
 
 
 def test_check_mode_predicts_and_leaves_the_nodes_alone(predicted: tuple[Run, set[str]], nodes: Nodes) -> None:
     run, files = predicted
     assert run.failed == {"foreign"}
     assert "Would measure collectives over nccl with 2 processes" in run.output
-    assert {host for host, changed in run.changed.items() if changed} == set(nodes.hosts) - {"foreign"}
+    assert {host for host, changed in run.changed.items() if changed} == {"faster", "asked", "removed"}
     assert not {path for path in files if path.endswith(("/etc", "/state", "/questions"))}
     assert "removed/nccl.conf" in files
 
@@ -212,12 +212,12 @@ def test_wrong_values_are_refused_with_the_likely_cause(first: Run, nodes: Nodes
 
 
 def test_nothing_is_measured_beside_a_server(first: Run, nodes: Nodes) -> None:
-    assert "held by process 4711 (sglang, specdecode@main.service):" in first.error("held")
+    assert "held by process 4711 (sglang, specdecode@main.service), 1 in all:" in first.error("held")
     assert not nodes.has("held", "questions")
 
 
 def test_the_second_run_changes_and_measures_nothing(second: Run, nodes: Nodes) -> None:
-    for host in ("faster", "asked", "left", "removed"):
+    for host in ("faster", "asked", "removed"):
         assert second.changed[host] == 0, host
     assert len(nodes.text("faster", "questions").splitlines()) == 1
 
