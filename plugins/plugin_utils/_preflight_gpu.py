@@ -208,7 +208,7 @@ def runs_on(wanted: tuple[int, ...], architectures: Iterable[str]) -> bool:
     own; PTX (`compute_`) is compiled for any later one. CUDA C++ Programming Guide, "Compute Capability".
     """
     for name in architectures:
-        kind, _, number = name.partition("_")
+        kind, dummy, number = name.partition("_")
         digits = number.rstrip("af")
         if not digits.isdigit():
             continue

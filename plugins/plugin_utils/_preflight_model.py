@@ -110,7 +110,7 @@ def parse_limits(raw: object) -> dict[str, tuple[int, int]]:
         raise PreflightError(f"limits must be a dict, not {raw!r}")
     parsed = {}
     for name, text in raw.items():
-        soft, _, hard = str(text).partition(":")
+        soft, dummy, hard = str(text).partition(":")
         parsed[str(name)] = (_limit(name, soft), _limit(name, hard or soft))
     return parsed
 

@@ -332,7 +332,7 @@ def read_as_nccl_does(text: str) -> dict[str, str]:
         # fgets stops after 4095 bytes, and what follows is a line of its own.
         for piece in [line[at : at + 4095] for at in range(0, max(len(line), 1), 4095)]:
             if not piece.startswith("#") and "=" in piece:
-                name, _, value = piece.partition("=")
+                name, dummy, value = piece.partition("=")
                 found.setdefault(name[:1023], value[:1023])
     return found
 

@@ -123,7 +123,7 @@ def test_a_death_during_the_long_prompt_is_one(engine: StandIn, monkeypatch: pyt
     engine.max_model_len = 50000
 
     def dies(_wait: Wait, prompts: list[str], _timeout: float) -> list[Any]:
-        return [EndpointError("connection", "reset") for _ in prompts]
+        return [EndpointError("connection", "reset") for dummy in prompts]
 
     monkeypatch.setattr(_serving_ready, "_together", dies)
     result = wait_until_ready(wait(engine, long_bytes=9000), nothing_runs)

@@ -136,5 +136,5 @@ def test_every_patch_that_is_asked_for_is_in_the_catalogue() -> None:
     text = Path(_draft_layers.__file__).read_text()
     shipped = {yaml.safe_load(path.read_text())["id"] for path in CATALOGUE.glob("*/*.yml")}
     named = {name for name in shipped if f'"{name}"' in text}
-    asked = {entry for _, _, _, entry in _draft_layers._WRAPPER_PATCHES}
+    asked = {entry for dummy, dummy, dummy, entry in _draft_layers._WRAPPER_PATCHES}
     assert asked | {GRAPHS, EMBEDDING, "deepseek-embedding-boundary"} == named

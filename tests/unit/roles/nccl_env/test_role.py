@@ -121,8 +121,8 @@ class Run:
     def __init__(self, output: str) -> None:
         self.output = output
         recap = re.findall(r"^(\w+)\s*: ok=\d+\s+changed=(\d+)\s+unreachable=0\s+failed=(\d+)", output, re.MULTILINE)
-        self.changed = {host: int(changed) for host, changed, _ in recap}
-        self.failed = {host for host, _, failed in recap if failed != "0"}
+        self.changed = {host: int(changed) for host, changed, dummy in recap}
+        self.failed = {host for host, dummy, failed in recap if failed != "0"}
 
     def error(self, host: str) -> str:
         """The message with which a node failed."""
