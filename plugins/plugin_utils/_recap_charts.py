@@ -188,7 +188,7 @@ def _series(xs: Sequence[float], values: Sequence[float | None], up: Any) -> dic
 
 def _steps(top: float) -> list[float]:
     """Round numbers from 0 to at least `top`, at most five of them."""
-    if top <= 0:
+    if top < 0.001:
         return [0.0, 1.0]
     power = 10 ** math.floor(math.log10(top / 4))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power * 4 >= top)

@@ -64,7 +64,9 @@ def _compare(node: Node, of: Callable[[Measurement], list[Spread]]) -> list[Comp
 def _comparison(streams: int, with_: Spread | None, without: Spread | None) -> Comparison:
     if with_ is None or without is None:
         return Comparison(streams, with_, without, None, None)
-    ratio = with_.median / without.median if without.median else None
+    ratio = (
+        with_.median / without.median if without.median > 1e-9 else None
+    )  # what is as good as nothing has no multiple
     verdict = "higher" if with_.low > without.high else "lower" if with_.high < without.low else "same"
     return Comparison(streams, with_, without, ratio, verdict)
 

@@ -27,9 +27,9 @@ _TABLE = (
     ("streams", 7, True),
     ("with", 9, True),
     ("without", 9, True),
-    ("change", 14, False),
+    ("change", 13, False),
     ("accept", 9, True),
-    ("texts", 13, False),
+    ("texts", 10, False),
 )
 _LEGEND = (
     "with, without: tokens per second with and without speculation, all streams together. accept: tokens of one "
@@ -65,7 +65,7 @@ def _line(cells: Sequence[str], first: int) -> str:
 def _rows(node: Node) -> list[list[str]]:
     """One row for each number of streams; the node's own columns stand in the first."""
     own = [node.host, say.decision_of(node) or NOT_KNOWN]
-    rest = [figure(node.with_.accept_length if node.with_ else None), say.texts(node)]
+    rest = [figure(node.with_.accept_length if node.with_ else None), say.texts(node).replace(" of ", "/")]
     compared = compare_speeds(node)
     if not compared:
         return [[*own, "", NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, *rest]]

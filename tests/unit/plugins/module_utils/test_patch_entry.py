@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_entry import read_entries, read_entry
+from ansible_collections.blackwell.inference.plugins.module_utils._patch_release import matches
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.patch_case import entry, list_edit
 
 CATALOGUE = Path(__file__).parents[4] / "roles" / "registry_patches" / "patches"
@@ -130,6 +131,7 @@ def test_the_shipped_entries_are_well_formed(path: Path) -> None:
     read = read_entry(data)
     assert (read.id, read.engine) == (path.stem, path.parent.name)
     assert all(item["date"] and item["where"] and item["what"] for item in data["evidence"])
+    assert not matches("999.0", read.verified), "a release that nobody has seen is never verified"
 
 
 def test_the_shipped_entries_are_all_different() -> None:

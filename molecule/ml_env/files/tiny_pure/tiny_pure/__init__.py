@@ -1,0 +1,3 @@
+"""What the tests ask for where it comes from."""
+
+ORIGIN = "wheel"
