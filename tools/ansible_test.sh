@@ -17,8 +17,10 @@ git ls-files -z --cached --others --exclude-standard -- . ':!.collections' ':!pl
     | tar --create --null --files-from=- --ignore-failed-read --file=- 2>/dev/null \
     | tar --extract --file=- --directory="$copy"
 
-# ansible-test looks for interpreters on PATH and clears the environment, in which pyenv's shims don't work.
-for directory in "$HOME"/.pyenv/versions/3.*/bin; do
+# ansible-test looks for interpreters on PATH and clears the environment, in which pyenv's shims don't work: the versions
+# themselves take their place.
+PATH=$(echo "$PATH" | tr : '\n' | grep -v '/shims$' | paste -sd:)
+for directory in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin; do
     [ ! -d "$directory" ] || PATH=$PATH:$directory
 done
 

@@ -28,6 +28,46 @@ sanity() {
 unit() {
     say "Unit tests: ansible-test"
     tools/ansible_test.sh units --local --python "$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+    say "Unit tests: what a person types in a checkout"
+    python -m pytest tests/command
+}
+
+upstream() {
+    say "Upstream: patches on a handful of real releases"
+    python -m pytest tests/upstream
+}
+
+upstream_all() {
+    say "Upstream: patches on all real releases"
+    python -m pytest tests/upstream --all-releases --matrix docs/reference/patch_matrix.md
+}
+
+benchmark() {
+    say "Benchmark: pyc_invalidate, as ratios"
+    python tests/benchmark/bytecode/run.py
+}
+
+nodes() {
+    for scenario in molecule/*/molecule.yml; do
+        name=$(basename "$(dirname "$scenario")")
+        say "Nodes: molecule scenario $name"
+        MOLECULE_GLOB='molecule/*/molecule.yml' molecule test --scenario-name "$name"
+    done
+}
+
+tarball() {
+    say "Tarball: the built collection alone"
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT INT TERM
+    ansible-galaxy collection build --output-path "$work"
+    (
+        # away from the checkout, which is a collection of the same name
+        cd "$work"
+        export ANSIBLE_COLLECTIONS_PATH=$work
+        ansible-galaxy collection install --offline --collections-path "$work" "$work"/*.tar.gz
+        ansible-playbook --syntax-check --inventory localhost, blackwell.inference.deploy_specdecode
+        ansible localhost --module-name blackwell.inference.pyc_invalidate --args "path=$work"
+    )
 }
 
 upstream() {

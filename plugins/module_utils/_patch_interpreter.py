@@ -109,10 +109,14 @@ class Interpreter:
         return answer
 
 
-def _source_of(room: ModuleType) -> str:
+def _source_of(module: ModuleType) -> str:
     """The source of a module, also of one that lies in a zip file as modules do on their way to a node."""
-    loader = getattr(room, "__loader__", None)
-    source = loader.get_source(room.__name__) if loader is not None else None
-    if not isinstance(source, str):
-        raise InterpreterError(f"the source of {room.__name__} can't be read")
-    return source
+    loader = getattr(module, "__loader__", None)
+    source = loader.get_source(module.__name__) if hasattr(loader, "get_source") else None
+    if isinstance(source, str):
+        return source
+    try:  # Ansible's own loader on the controller keeps no text
+        with open(str(module.__file__), encoding="utf-8") as stream:
+            return stream.read()
+    except OSError as error:
+        raise InterpreterError(f"the source of {module.__name__} can't be read: {error}") from error

@@ -21,7 +21,7 @@ LABELS = {
 MEANINGS = {
     "keep": "serves with speculation",
     "fallback": "serves without speculation",
-    "fail": "the deployment failed",
+    "fail": "this deployment was not accepted",
     None: "no decision was reported",
 }
 _COUNTED = {

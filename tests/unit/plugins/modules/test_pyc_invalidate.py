@@ -18,7 +18,6 @@ from ansible_collections.blackwell.inference.plugins.modules import pyc_invalida
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import Project
 
 TAG = sys.implementation.cache_tag
-REPOSITORY = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -157,16 +156,3 @@ def test_names_that_are_not_utf8_can_be_reported(project: Project, capfd: pytest
     project.root.rename(folder)
     result = run(capfd, path=[str(folder.parent)])
     assert result["removed"][0]["source"].endswith("caf\\xe9/m.py")
-
-
-@pytest.mark.parametrize("name", ["pyc_invalidate", "blackwell.inference.pyc_invalidate"])
-def test_ansible_runs_it_by_both_names(project: Project, name: str) -> None:
-    ansible = Path(sys.executable).with_name("ansible")
-    if not ansible.exists():
-        pytest.skip("no ansible beside this interpreter")
-    host = ["localhost", "-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}"]
-    command = [str(ansible), *host, "-m", name, "-a", f"path={project.root}"]
-    environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("localhost | CHANGED"), done.stdout + done.stderr
-    assert "1 removed (1 code_differs)" in done.stdout
