@@ -154,7 +154,7 @@ class Chains:
         source = target.base
         for patch in chain:
             try:
-                source, _ = self._sources.edit(source, patch.edits)
+                source, dummy = self._sources.edit(source, patch.edits)
             except Misfit as misfit:
                 others = ", ".join(other.id for other in chain if other.id != patch.id) or "no other patch"
                 reason = f"{target.path} together with {others}: {misfit}. Leave one of them out"

@@ -58,7 +58,8 @@ class Interpreter:
         reader, writer = os.pipe()
         command = [self.python, "-I", "-B", "-c", _SERVER, str(writer)]
         try:
-            self._process = subprocess.Popen(
+            # A conversation, which run_command of AnsibleModule can't hold.
+            self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 command,
                 stdin=subprocess.PIPE,
                 stdout=self._said,

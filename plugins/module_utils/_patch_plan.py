@@ -169,7 +169,7 @@ class _Judge:
     def _present(self, target: Target, edits: list[Edit]) -> list[bool]:
         """Which of the edits the pristine text has already, apart from those that only enable others."""
         try:
-            _, present = self._sources.edit(target.base, edits)
+            dummy, present = self._sources.edit(target.base, edits)
         except Misfit as misfit:
             hint = (
                 "The entry does not describe this release: correct it (docs/guides/writing_a_patch.md), or leave it out"

@@ -57,8 +57,8 @@ def _recorded(distribution: importlib.metadata.Distribution, package: str, files
     # A RECORD has thousands of lines; only those of the wanted files are parsed.
     rows = csv.reader(line for line in text.splitlines() if line.partition(",")[0].strip('"') in wanted)
     digests = {}
-    for path, digest, _ in rows:
-        algorithm, _, value = digest.partition("=")
+    for path, digest, dummy in rows:
+        algorithm, dummy, value = digest.partition("=")
         file = wanted[path]
         here = os.path.realpath(os.path.join(package, *file.split("/")))
         if algorithm == "sha256" and os.path.realpath(str(distribution.locate_file(path))) == here:

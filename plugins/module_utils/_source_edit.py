@@ -361,7 +361,7 @@ def _insert_after(source: SourceText, node: ast.stmt, text: str) -> str:
 
 def _require_own_lines(source: SourceText, node: ast.stmt) -> None:
     """A place between statements exists only where the statement shares its lines with no other."""
-    _, end = source.span(node)
+    dummy, end = source.span(node)
     rest = source.text[end : source.line_start((node.end_lineno or node.lineno) + 1)].strip()
     if not source.opens_line(node) or (rest and not rest.startswith("#")) or source.segment(node).startswith("elif"):
         line = source.lines[node.lineno - 1].strip()

@@ -68,7 +68,7 @@ def decode(source: bytes) -> Decoded:
 
     Raises SyntaxError for an unknown encoding, and for bytes that the encoding does not allow.
     """
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    encoding, dummy = tokenize.detect_encoding(io.BytesIO(source).readline)
     bom = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
     codec = "utf-8" if encoding == "utf-8-sig" else encoding
     try:

@@ -58,7 +58,7 @@ options:
   prove:
     description:
       - Whether bytecode that neither its header nor its times can clear is compared with freshly compiled code.
-      - V(false) removes it instead, which is faster and safe. It makes RV(changed) true although the source may be
+      - V(false) removes it instead, which is faster and safe. It makes C(changed) true although the source may be
         unchanged, because nobody looked.
     type: bool
     default: true
@@ -98,7 +98,7 @@ notes:
     and later never read the sources of modules that are frozen into the interpreter."
   - An import that was under way during an edit may write stale bytecode after this module has run. Purge before the
     restart of a service, and once more after it.
-  - Bytecode on disk says nothing about a running process. Decide restarts from what runs, not from RV(changed).
+  - Bytecode on disk says nothing about a running process. Decide restarts from what runs, not from C(changed).
 seealso:
   - name: Why your patch did not take effect
     description: The rules of Python, what happens after which kind of edit, and what to do.

@@ -100,9 +100,7 @@ def _acceptance(measured: Mapping[str, Any], limits: Limits) -> list[str]:
     if length >= limits.accept_length_min:
         return []
     if length <= 1.0:
-        hint = (
-            "1.0 means that no drafted token was accepted: look at the draft's lm_head and the layers that it is fed"
-        )
+        hint = "1.0 means that no drafted token was accepted: look at the draft's lm_head and the layers that it is fed"
     elif limits.accept_length_declared and length < 0.75 * limits.accept_length_declared:
         hint = (
             f"the draft was declared with {limits.accept_length_declared:g}: look whether it is fed the layers that it "

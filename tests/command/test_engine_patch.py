@@ -68,7 +68,7 @@ def test_a_change_with_diff_and_a_limit(node: Environment) -> None:
 
 def test_check_mode_changes_nothing(node: Environment) -> None:
     before = node.tree()
-    result, _ = ansible(node, "--check")
+    result, dummy = ansible(node, "--check")
     assert result["changed"]
     assert "diff" not in result
     assert node.tree() == before

@@ -60,11 +60,11 @@ def as_markdown(cells: Cells) -> str:
 
 
 def _engines(cells: Cells) -> list[str]:
-    return list(dict.fromkeys(release.engine for release, _ in cells))
+    return list(dict.fromkeys(release.engine for release, dummy in cells))
 
 
 def _releases(cells: Cells, engine: str) -> list[Release]:
-    return list(dict.fromkeys(release for release, _ in cells if release.engine == engine))
+    return list(dict.fromkeys(release for release, dummy in cells if release.engine == engine))
 
 
 def _patches(cells: Cells, engine: str) -> list[str]:

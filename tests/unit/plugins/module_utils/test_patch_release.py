@@ -33,7 +33,7 @@ def test_releases_are_ordered_as_pep_440_says(left: str, right: str) -> None:
 def test_specifiers_mean_what_they_mean_to_packaging(release: str, clauses: list[tuple[str, str]]) -> None:
     specifier = ",".join(operator + Version(bound).public for operator, bound in clauses)
     # A preview counts only where the specifier names one; older and newer versions of packaging differ in this.
-    previews = any(Version(bound).is_prerelease for _, bound in clauses)
+    previews = any(Version(bound).is_prerelease for dummy, bound in clauses)
     assert matches(release, [specifier]) == SpecifierSet(specifier).contains(Version(release).public, previews)
 
 

@@ -95,7 +95,7 @@ def count_steps(folder: Path) -> int:
         steps += 1
         (folder / str(steps)).mkdir()
         try:
-            for _ in at_step(steps, never):
+            for dummy in at_step(steps, never):
                 Case(folder / str(steps)).commit()
         except AssertionError:
             continue
@@ -120,7 +120,7 @@ def test_a_refused_step_leaves_all_files_or_none(case: Case, number: int, code: 
     def refuse(path: str) -> None:
         raise OSError(code, os.strerror(code), path)
 
-    for _ in at_step(number, refuse):
+    for dummy in at_step(number, refuse):
         try:
             case.commit()
         except StoreError as error:
@@ -140,7 +140,7 @@ def test_a_refused_step_leaves_all_files_or_none(case: Case, number: int, code: 
 def test_a_killed_run_leaves_only_what_the_next_one_recognises(case: Case, number: int) -> None:
     child = os.fork()
     if child == 0:
-        for _ in at_step(number, lambda path: os._exit(9)):
+        for dummy in at_step(number, lambda path: os._exit(9)):
             case.commit()
         os._exit(0)
     os.waitpid(child, 0)

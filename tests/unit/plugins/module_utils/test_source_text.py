@@ -73,7 +73,7 @@ def test_tokens_have_offsets_in_the_whole_text() -> None:
     statement = source.tree.body[1]
     strings = [(token.string, source.text[token.start : token.end]) for token in source.tokens(statement)]
     assert all(shown == found for shown, found in strings if shown)
-    assert [shown for shown, _ in strings][:4] == ["from", "a", "import", "("]
+    assert [shown for shown, dummy in strings][:4] == ["from", "a", "import", "("]
 
 
 def test_the_indentation_unit_is_that_of_the_first_block() -> None:

@@ -172,7 +172,7 @@ class TestUpstreamAndNotApplicable:
 
     def test_conditions_are_asked_of_the_release_not_of_what_was_patched(self, node: Environment) -> None:
         when = [{"file": "config.py", "present": "'kimi_k2'"}]
-        for _ in range(2):
+        for dummy in range(2):
             assert statuses(node.run(entry(upstream={"when": when}))) == ["applied"]
 
     def test_conditions_for_other_releases_say_nothing(self, node: Environment) -> None:

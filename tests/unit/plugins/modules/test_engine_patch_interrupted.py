@@ -150,10 +150,10 @@ def _changed(node: Environment, start: Any, results: Any) -> None:
 def test_two_at_once_end_with_one_change_and_complete_files(node: Environment) -> None:
     context = multiprocessing.get_context("fork")
     start, results = context.Barrier(2), context.Queue()
-    runs = [context.Process(target=_changed, args=(node, start, results)) for _ in range(2)]
+    runs = [context.Process(target=_changed, args=(node, start, results)) for dummy in range(2)]
     for run in runs:
         run.start()
-    assert sorted(results.get(timeout=60) for _ in runs) == [False, True]
+    assert sorted(results.get(timeout=60) for dummy in runs) == [False, True]
     for run in runs:
         run.join()
     assert (node.path("config.py").read_text(), node.path().read_text()) == (PATCHED_CONFIG, PATCHED_MODEL)
