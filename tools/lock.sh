@@ -3,6 +3,10 @@
 # every package of that engine pinned and with the hashes of its files.
 set -eu
 cd "$(dirname "$0")/.."
+if [ $# != 3 ]; then
+    echo "usage: make lock ENGINE=sglang RELEASE=0.5.23 PYTHON_VERSION=3.12" >&2
+    exit 2
+fi
 distribution=$1 release=$2 python=$3
 file=roles/ml_env/files/locks/$distribution-$release-py$(echo "$python" | tr -d .).txt
 work=$(mktemp -d)

@@ -72,7 +72,7 @@ if [ "$(cat .venv/.requirements 2>/dev/null)" != "$wanted" ]; then
     # uv first, by its own hashes: it installs the rest in seconds
     awk '/^uv==/ {found = 1} found {print} found && !/\\$/ {exit}' requirements/dev.txt >.venv/uv.txt
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.txt
-    UV_SYSTEM_CERTS=1 .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes \
+    UV_SYSTEM_CERTS=1 .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --require-hashes \
         --requirement requirements/dev.txt
     echo "$wanted" >.venv/.requirements
 fi

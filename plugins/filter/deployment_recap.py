@@ -32,7 +32,7 @@ author:
   - the blackwell.inference authors (@blackwell-inference)
 description:
   - Puts together what the parts of a deployment said about each node, for the terminal, for programs, and for the page
-    that the role M(blackwell.inference.specdecode_gate#role) writes.
+    that the role C(specdecode_gate) writes.
   - What is missing is shown as not known, and never concluded from something else. What a node reported in another form
     than expected is left out, and RV(_value) says so.
   - Speeds whose C(low) to C(high) overlap are said not to differ.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from functools import partial
 from typing import Callable, Iterable, NamedTuple
@@ -82,6 +83,7 @@ class Outcome:
         self.examined = 0
         self.proved = 0
         self.prefixes: list[str] = []
+        self.started = time.time_ns()
         self.errors: list[tuple[str, OSError]] = []
         self.warnings: list[str] = []
 
@@ -161,7 +163,7 @@ def _settle(request: Request, found: Findings, interpreters: Interpreters, outco
         elif verdict.result == SAME:
             outcome.kept += 1
             if not request.dry_run:
-                seal(verdict.suspect)
+                seal(verdict.suspect, outcome.started)
         else:
             doomed.append((verdict.suspect, verdict.result))
             unproved[verdict.why] += verdict.result == UNPROVED

@@ -176,21 +176,22 @@ def remove(suspect: Suspect, dry_run: bool) -> None:
             raise PermissionError(errno.EACCES, "the folder is not writable")
 
 
-def seal(suspect: Suspect) -> bool:
-    """Remember on the pyc that it was proved, unless pyc or source have changed since; True if that was possible.
+def seal(suspect: Suspect, started: int) -> bool:
+    """Remember on the pyc that it was proved; True if that was possible.
 
-    The header and the code stay as they are; only the modification time is set, which no interpreter looks at. A
-    source that has just been changed is not sealed: a second change might leave no trace in its ctime.
+    Only the modification time is set, which no interpreter looks at. What it says binds pyc and source as they were
+    judged, so it is void if either has changed since. A source that had just been changed when the search started, in
+    nanoseconds since the epoch, is not sealed: a second change might leave no trace in its ctime.
     """
     source_ctime = suspect.source_identity[4]
-    if time.time_ns() - source_ctime < SECOND:
+    if started - source_ctime < SECOND:
         return False
     digest = seal_nanoseconds(suspect.name, suspect.pyc_identity, suspect.source_identity)
     sealed = (int(time.time()) - SEAL_OFFSET_SECONDS) * SECOND + digest
     try:
         with folder_below(suspect.base, suspect.folder) as folder, _opened(suspect.name, FILE_NO_LINK, folder) as file:
             status = os.fstat(file)
-            unchanged = identity(status) == suspect.pyc_identity and source_unchanged(suspect)
+            unchanged = identity(status) == suspect.pyc_identity
             if unchanged:
                 os.utime(file, ns=(status.st_atime_ns, sealed))
             return unchanged

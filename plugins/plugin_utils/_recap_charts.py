@@ -26,6 +26,7 @@ MOST_POSITIONS = 12
 MOST_DEPLOYMENTS = 12
 _ROW = 50  # of the chart of speeds: a line of text, a bar, and air
 _BAR = 14
+_FLOOR, _HIGH = 124, 100  # of the charts of positions and of history: where zero lies, and how far up it goes
 
 
 def speed_chart(comparison: Comparison) -> dict[str, Any]:
@@ -103,67 +104,65 @@ def position_chart(positions: Sequence[float] | None) -> dict[str, Any] | None:
     if not positions:
         return None
     shown = positions[:MOST_POSITIONS]
-    column, floor, high = WIDTH / len(shown), 122, 100
-    thick = min(44.0, column * 0.62)
     dense = len(shown) > 6  # too narrow for a unit
-    bars = []
-    for index, share in enumerate(shown):
-        middle, height = column * (index + 0.5), max(share * high, 1.0)
-        bar = {"x": _round(middle - thick / 2), "y": _round(floor - height), "width": _round(thick)}
-        bars.append(
-            {
-                **bar,
-                "height": _round(height),
-                "middle": _round(middle),
-                "share": percent(share),
-                "position": index + 1,
-                "label": percent(share).removesuffix(" %" if dense else ""),
-            }
-        )
+    bars = [_column(index, share, len(shown), " %" if dense else "") for index, share in enumerate(shown)]
     said = ", ".join(f"{bar['position']}: {bar['share']}" for bar in bars)
     return {
         "view": f"0 0 {WIDTH} 144",
         "title": "Share of drafts whose token was accepted, by position",
         "description": f"{said}.",
-        "floor": floor,
-        "top": floor - high,
+        "floor": _FLOOR,
+        "top": _FLOOR - _HIGH,
         "dense": dense,
         "bars": bars,
         "more": len(positions) - len(shown),
     }
 
 
+def _column(index: int, share: float, columns: int, left_out: str) -> dict[str, Any]:
+    """One of so many columns. Nothing at all is shown as a line, so that it can be told from something missing."""
+    middle, height = WIDTH / columns * (index + 0.5), max(share * _HIGH, 1.0)
+    thick = min(44.0, WIDTH / columns * 0.62)
+    return {
+        "x": _round(middle - thick / 2),
+        "y": _round(_FLOOR - height),
+        "width": _round(thick),
+        "height": _round(height),
+        "middle": _round(middle),
+        "position": index + 1,
+        "share": percent(share),
+        "label": percent(share).removesuffix(left_out),
+    }
+
+
 def history_chart(deployments: Sequence[Past]) -> dict[str, Any] | None:
     """Speed of one stream over the latest deployments, evenly spaced; None when fewer than two have a speed."""
     shown = deployments[-MOST_DEPLOYMENTS:]
-    speeds = [speed for item in shown for speed in (item.speed_with, item.speed_without) if speed is not None]
-    if sum(item.speed_with is not None or item.speed_without is not None for item in shown) < 2:
+    pairs = [(item.speed_without, item.speed_with) for item in shown]
+    if sum(pair != (None, None) for pair in pairs) < 2:
         return None
-    steps = _steps(max(speeds))
-    left, right, floor, high = 34, WIDTH - 12, 124, 104
+    steps = _steps(max(speed for pair in pairs for speed in pair if speed is not None))
+    left, right = 34, WIDTH - 12
     xs = [_round(left + 8 + index * (right - left - 8) / (len(shown) - 1)) for index in range(len(shown))]
-
-    def up(value: float) -> float:
-        return _round(floor - value / steps[-1] * high)
-
+    series = [_series(xs, [_up(speed, steps[-1]) for speed in speeds]) for speeds in zip(*pairs, strict=True)]
+    ends = (("start", left, shown[0]), ("end", right, shown[-1]))
     return {
         "view": f"0 0 {WIDTH} 184",
         "title": "Tokens per second of one stream, by deployment",
         "description": "; ".join(_said(item) for item in shown) + ".",
         "left": left,
         "right": right,
-        "grid": [{"y": up(step), "text": f"{step:g}"} for step in steps],
-        "series": [
-            {"key": "without", **_series(xs, [item.speed_without for item in shown], up)},
-            {"key": "with", **_series(xs, [item.speed_with for item in shown], up)},
-        ],
+        "grid": [{"y": _up(step, steps[-1]), "text": f"{step:g}"} for step in steps],
+        "series": [{"key": key, **marks} for key, marks in zip(("without", "with"), series, strict=True)],
         "decisions": [{"x": x, "y": 150, "key": item.decision or "unknown"} for x, item in zip(xs, shown, strict=True)],
-        "dates": [
-            {"x": left, "y": 178, "anchor": "start", "text": day(shown[0].time)},
-            {"x": right, "y": 178, "anchor": "end", "text": day(shown[-1].time)},
-        ],
+        "dates": [{"anchor": anchor, "x": x, "y": 178, "text": day(item.time)} for anchor, x, item in ends],
         "more": len(deployments) - len(shown),
     }
+
+
+def _up(value: float | None, top: float) -> float | None:
+    """Where a speed lies above the floor."""
+    return None if value is None else _round(_FLOOR - value / top * _HIGH)
 
 
 def _said(item: Past) -> str:
@@ -171,9 +170,9 @@ def _said(item: Past) -> str:
     return f"{day(item.time)}: {item.decision or NOT_KNOWN}, {speeds}"
 
 
-def _series(xs: Sequence[float], values: Sequence[float | None], up: Any) -> dict[str, Any]:
+def _series(xs: Sequence[float], ys: Sequence[float | None]) -> dict[str, Any]:
     """Marks, and the lines between those that follow each other. A value that is not known leaves a gap."""
-    marks = [(x, up(value)) if value is not None else None for x, value in zip(xs, values, strict=True)]
+    marks = [(x, y) if y is not None else None for x, y in zip(xs, ys, strict=True)]
     lines: list[list[str]] = [[]]
     for mark in marks:
         if mark is None:

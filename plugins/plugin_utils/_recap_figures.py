@@ -36,7 +36,9 @@ def length(node: Node) -> str:
 
 
 def ratio(comparison: Comparison) -> str:
-    """The quantity with speculation as a multiple of that without."""
+    """The quantity with speculation as a multiple of that without. Within the spread it is none worth a number."""
+    if comparison.verdict == "same":
+        return say.VERDICTS["same"]
     return NOT_KNOWN if comparison.ratio is None else f"{figure(comparison.ratio)}{TIMES}"
 
 
@@ -62,7 +64,8 @@ def tiles(node: Node) -> list[dict[str, str]]:
 
 def _speed_tile(item: Comparison) -> dict[str, str]:
     low, high = (figure(spread.median if spread else None) for spread in (item.without, item.with_))
-    verdict = say.VERDICTS[item.verdict] if item.verdict else "speed " + NOT_KNOWN
+    verdicts = {"same": "within the spread", None: f"speed {NOT_KNOWN}"}
+    verdict = verdicts.get(item.verdict) or say.VERDICTS[item.verdict or "same"]
     return {
         "name": f"Speed, {count(item.streams, 'stream')}",
         "value": ratio(item),

@@ -64,7 +64,8 @@ def _overview_speed(node: Node) -> dict[str, str]:
     compared = compare_speeds(node)
     if not compared or compared[0].verdict is None:
         return {"value": NOT_KNOWN, "note": "", "tone": "even"}
-    note = f"{say.VERDICTS[compared[0].verdict]}, {count(compared[0].streams, 'stream')}"
+    streams = count(compared[0].streams, "stream")
+    note = streams if compared[0].verdict == "same" else f"{say.VERDICTS[compared[0].verdict]}, {streams}"
     return {"value": figures.ratio(compared[0]), "note": note, "tone": figures.TONES[compared[0].verdict]}
 
 

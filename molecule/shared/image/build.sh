@@ -49,4 +49,7 @@ registry)
     exit 2
     ;;
 esac
+# what `make destroy` may remove again
+mkdir -p "$here/../../../.cache"
+echo "$image" >>"$here/../../../.cache/images"
 echo "$image"

@@ -15,6 +15,7 @@ limit is exceeded; on a machine that does other things at the same time that say
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import resource
@@ -134,27 +135,18 @@ def drop_caches() -> None:
 
 def measure_search(tree: Path, floor: str, rounds: int, cold: bool) -> list[Limit]:
     """The search against the floor, with warm and, if wanted, with cold caches."""
-    contenders = {
-        "C, status of every .py and .pyc": lambda: seconds_of([floor, str(tree)]),
-        "search": lambda: search(tree, "check").seconds,
+    base, ours = "C, status of every .py and .pyc", "search"
+    contenders = {base: lambda: seconds_of([floor, str(tree)]), ours: lambda: search(tree, "check").seconds}
+    processor = {
+        base: lambda: processor_seconds_of([floor, str(tree)]),
+        ours: lambda: search(tree, "check").processor_seconds,
     }
-    base, ours = contenders
     first = search(tree, "check")
     print(f"{tree}: {first.examined} pycs, {first.kept} kept, {first.proved} proved, {first.removed} removed")
     take_turns(contenders, 1)
     warm = take_turns(contenders, rounds)
     show("Warm", warm, base)
-    show(
-        "Warm, processor time of all processes (the search uses several)",
-        take_turns(
-            {
-                base: lambda: processor_seconds_of([floor, str(tree)]),
-                ours: lambda: search(tree, "check").processor_seconds,
-            },
-            rounds,
-        ),
-        base,
-    )
+    show("Warm, processor time (the search uses several processes)", take_turns(processor, rounds), base)
     limits = [Limit("warm search : C", ratio(warm, ours, base), 2.5), Limit("memory, MiB", first.memory, 64)]
     if cold:
         times = take_turns(contenders, max(2, rounds // 2), drop_caches)
@@ -182,70 +174,46 @@ def measure_proofs(tree: Path, root: Path) -> list[Limit]:
     return [Limit("proofs of the second run", second.proved, 0), Limit("wrongly removed", first.removed, 0)]
 
 
-def measure_peers(tree: Path, root: Path, rounds: int) -> list[Limit]:
-    """The whole Ansible command, and what people use instead, on the same tree."""
-    ansible = str(Path(sys.executable).with_name("ansible"))
-    host = [
-        ansible,
-        "localhost",
-        "-i",
-        "localhost,",
-        "-c",
-        "local",
-        "-e",
-        f"ansible_python_interpreter={sys.executable}",
-    ]
-    find = [*host, "-m", "ansible.builtin.find", "-a", f"paths={tree} recurse=true patterns=*.pyc"]
+def ansible(module: str, arguments: str = "") -> list[str]:
+    """The command that runs a module on this machine."""
+    program = str(Path(sys.executable).with_name("ansible"))
+    host = ["localhost", "-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}"]
+    return [program, *host, "-m", module, "-a", arguments]
+
+
+def seconds_on_copy(command: str, tree: Path, root: Path) -> float:
+    """How long a tool takes that removes bytecode, on a fresh copy of the tree."""
     copy = root / "peer"
-
-    def on_copy(command: list[str]) -> Callable[[], float]:
-        def run() -> float:
-            shutil.rmtree(copy, ignore_errors=True)
-            subprocess.run(["cp", "-a", str(tree), str(copy)], check=True)
-            seconds_of(["find", str(copy), "-name", "*.pyc", "-size", "0"])
-            return seconds_of([*command, str(copy)])
-
-        return run
-
-    contenders: dict[str, Callable[[], float]] = {"search": lambda: search(tree, "check").seconds}
-    for name in ("pyclean", "py3clean"):
-        path = shutil.which(name)
-        if path:
-            contenders[name] = on_copy([path])
-    contenders["ansible -m pyc_invalidate"] = lambda: seconds_of([*host, "-m", "pyc_invalidate", "-a", f"path={tree}"])
-    contenders["ansible -m find"] = lambda: seconds_of(find)
-    times = take_turns(contenders, max(2, rounds // 2))
-    show("Others", times, "search")
     shutil.rmtree(copy, ignore_errors=True)
-    against = dict.fromkeys(("pyclean", "py3clean"), "search")
-    against["ansible -m find"] = "ansible -m pyc_invalidate"
-    missing = [name for name in against if name not in times]
-    print("".join(f"  {name} is missing on this machine\n" for name in missing), end="")
-    return [
-        Limit(f"{name} : {ours}", ratio(times, name, ours), 5, least=True)
-        for name, ours in against.items()
-        if name in times
-    ]
+    subprocess.run(["cp", "-a", str(tree), str(copy)], check=True)
+    return seconds_of([command, str(copy)])
+
+
+def measure_peers(tree: Path, root: Path, rounds: int) -> list[Limit]:
+    """What people use instead, on the same tree."""
+    peers = {name: path for name in ("pyclean", "py3clean") for path in [shutil.which(name)] if path}
+    ours, module, find = "search", "ansible -m pyc_invalidate", "ansible -m find"
+    contenders: dict[str, Callable[[], float]] = {ours: lambda: search(tree, "check").seconds}
+    for name, path in peers.items():
+        contenders[name] = functools.partial(seconds_on_copy, path, tree, root)
+    contenders[module] = lambda: seconds_of(ansible("pyc_invalidate", f"path={tree}"))
+    contenders[find] = lambda: seconds_of(ansible("ansible.builtin.find", f"paths={tree} recurse=true patterns=*.pyc"))
+    times = take_turns(contenders, max(2, rounds // 2))
+    show("Others", times, ours)
+    shutil.rmtree(root / "peer", ignore_errors=True)
+    for name in {"pyclean", "py3clean"} - set(peers):
+        print(f"  {name} is missing on this machine")
+    against = {**dict.fromkeys(peers, ours), find: module}
+    return [Limit(f"{name} : {base}", ratio(times, name, base), 5, least=True) for name, base in against.items()]
 
 
 def measure_share(tree: Path, rounds: int) -> list[Limit]:
     """What the module adds to a run on three files, compared with ansible.builtin.stat."""
-    ansible = str(Path(sys.executable).with_name("ansible"))
-    host = [
-        ansible,
-        "localhost",
-        "-i",
-        "localhost,",
-        "-c",
-        "local",
-        "-e",
-        f"ansible_python_interpreter={sys.executable}",
-    ]
     files = [str(path) for path in sorted((tree / "0").rglob("*.py"))[:3]]
     contenders = {
-        "nothing (debug)": lambda: seconds_of([*host, "-m", "ansible.builtin.debug"]),
-        "stat": lambda: seconds_of([*host, "-m", "ansible.builtin.stat", "-a", f"path={files[0]}"]),
-        "pyc_invalidate, 3 files": lambda: seconds_of([*host, "-m", "pyc_invalidate", "-a", f"path={','.join(files)}"]),
+        "nothing (debug)": lambda: seconds_of(ansible("ansible.builtin.debug")),
+        "stat": lambda: seconds_of(ansible("ansible.builtin.stat", f"path={files[0]}")),
+        "pyc_invalidate, 3 files": lambda: seconds_of(ansible("pyc_invalidate", f"path={','.join(files)}")),
     }
     nothing, stat, ours = contenders
     times = take_turns(contenders, 2 * rounds)

@@ -193,6 +193,14 @@ class TestJudgement:
         assert said in deployment_recap([node])["text"]
         assert first(node)["comparison"]["speeds"][0]["verdict"] == verdict
 
+    def test_a_difference_within_the_spread_gets_no_number(self):
+        node = changed("with.tokens_per_second", nodes.speeds([80, 90, 100], [1, 2, 3]))
+        page = deployment_recap([node])["page"]["nodes"][0]
+        note = "within the spread: 90.0 against 87.0 tokens/s"
+        assert page["tiles"][0] == {"name": "Speed, 1 stream", "value": "no difference", "note": note, "tone": "even"}
+        assert page["overview"]["speed"] == {"value": "no difference", "note": "1 stream", "tone": "even"}
+        assert page["measured"]["speeds"][0]["verdict"] == "no difference"
+
     def test_without_a_baseline_nothing_is_compared(self):
         node = changed("without", None)
         assert first(node)["comparison"]["speeds"][0] == {
@@ -350,9 +358,9 @@ class TestCharts:
     def test_columns_are_as_high_as_their_shares(self):
         bars = charts.position_chart([1.0, 0.5, 0.0])["bars"]
         assert [(bar["y"], bar["height"], bar["label"]) for bar in bars] == [
-            (22, 100, "100 %"),
-            (72, 50, "50 %"),
-            (121, 1, "0 %"),
+            (24, 100, "100 %"),
+            (74, 50, "50 %"),
+            (123, 1, "0 %"),
         ]
 
     def test_many_positions_are_cut_and_said(self):

@@ -72,3 +72,22 @@ class Project:
 def reasons(outcome: Outcome) -> dict[str, str]:
     """What was removed and why, by the name of the pyc."""
     return {os.path.basename(removed.path): removed.reason for removed in outcome.removed}
+
+
+def stale_project(root: Path) -> Project:
+    """A project whose only bytecode is stale."""
+    project = Project(root)
+    project.write("m.py", "V = 1\n")
+    project.value()
+    project.write("m.py", "V = 2\n")
+    return project
+
+
+def cache(project: Project) -> Path:
+    """The folder with the bytecode."""
+    return project.root / "__pycache__"
+
+
+def left(outcome: Outcome) -> dict[str, str]:
+    """What was left and why, by name."""
+    return {os.path.basename(item.path): item.reason for item in outcome.left}

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
-from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_prove, _bytecode_scan
-from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Outcome, Request, invalidate
-from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import Suspect, read_source, remove
+from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_scan
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import (
     LONG_AGO,
     Project,
+    cache,
+    left,
     reasons,
+    stale_project,
 )
 
 TAG = sys.implementation.cache_tag
@@ -33,25 +35,6 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def project(tmp_path: Path) -> Project:
     """A project with one module that was imported, and then edited so that its bytecode is stale."""
     return stale_project(tmp_path / "app")
-
-
-def stale_project(root: Path) -> Project:
-    """A project whose only bytecode is stale."""
-    project = Project(root)
-    project.write("m.py", "V = 1\n")
-    project.value()
-    project.write("m.py", "V = 2\n")
-    return project
-
-
-def cache(project: Project) -> Path:
-    """The folder with the bytecode."""
-    return project.root / "__pycache__"
-
-
-def left(outcome: Outcome) -> dict[str, str]:
-    """What was left and why, by name."""
-    return {os.path.basename(item.path): item.reason for item in outcome.left}
 
 
 # Links and other file systems
@@ -376,129 +359,6 @@ def test_an_immutable_pyc_is_an_error_and_the_rest_is_done(project: Project) -> 
     assert [removed.path for removed in outcome.removed] == [str(cache(other) / PYC)]
 
 
-# What happens meanwhile
-
-
-def interfere(monkeypatch: pytest.MonkeyPatch, before_removal: Callable[[], None]) -> None:
-    """Do something once between the judgement and the removal."""
-    actions = [before_removal]
-
-    def remove_later(suspect: Suspect, dry_run: bool) -> None:
-        if actions:
-            actions.pop()()
-        remove(suspect, dry_run)
-
-    monkeypatch.setattr(_bytecode, "remove", remove_later)
-
-
-def test_a_pyc_that_vanishes_is_not_counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    interfere(monkeypatch, (cache(project) / PYC).unlink)
-    outcome = project.invalidate()
-    assert (outcome.removed, outcome.errors, outcome.examined) == ([], [], 0)
-
-
-def test_a_pyc_that_was_refreshed_is_judged_again_and_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refresh() -> None:
-        project.compile("m.py")
-
-    interfere(monkeypatch, refresh)
-    outcome = project.invalidate()
-    assert (outcome.removed, outcome.kept, outcome.examined) == ([], 1, 1)
-    assert (cache(project) / PYC).exists()
-
-
-def test_a_source_that_was_put_back_keeps_its_bytecode(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def put_back() -> None:
-        project.write("m.py", "V = 1\n")
-
-    interfere(monkeypatch, put_back)
-    outcome = project.invalidate()
-    assert (outcome.removed, outcome.kept, outcome.examined) == ([], 1, 1)
-
-
-def test_a_pyc_that_was_replaced_by_a_stale_one_goes(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def replace() -> None:
-        shutil.copy2(cache(project) / PYC, cache(project) / "copy")
-        os.replace(cache(project) / "copy", cache(project) / PYC)
-
-    interfere(monkeypatch, replace)
-    outcome = project.invalidate()
-    assert (reasons(outcome), outcome.examined) == ({PYC: "code_differs"}, 1)
-
-
-def test_a_pyc_that_never_rests_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def remove_later(suspect: Suspect, dry_run: bool) -> None:
-        os.utime(suspect.path)
-        remove(suspect, dry_run)
-
-    monkeypatch.setattr(_bytecode, "remove", remove_later)
-    outcome = project.invalidate()
-    assert (outcome.removed, left(outcome), outcome.examined) == ([], {PYC: "busy"}, 1)
-
-
-def test_a_folder_swapped_for_a_link_leads_nowhere(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    victim = tmp_path / "victim"
-    shutil.copytree(cache(project), victim)
-
-    def swap() -> None:
-        shutil.rmtree(cache(project))
-        cache(project).symlink_to(victim)
-
-    interfere(monkeypatch, swap)
-    outcome = project.invalidate()
-    assert outcome.removed == []
-    assert (victim / PYC).exists()
-
-
-def test_a_root_swapped_for_another_folder_is_noticed(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    victim = tmp_path / "victim"
-    shutil.copytree(project.root, victim)
-
-    def swap() -> None:
-        project.root.rename(tmp_path / "old")
-        project.root.symlink_to(victim)
-
-    interfere(monkeypatch, swap)
-    assert project.invalidate().removed == []
-    assert (victim / "__pycache__" / PYC).exists()
-
-
-def test_a_source_edited_during_its_proof_is_judged_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    edits = ["V = 3\n"]
-
-    def read_then_edit(suspect: Suspect) -> bytes:
-        data = read_source(suspect)
-        if edits:
-            project.write("m.py", edits.pop())
-        return data
-
-    project.compile("m.py")
-    monkeypatch.setattr(_bytecode_prove, "read_source", read_then_edit)
-    assert reasons(project.invalidate()) == {PYC: "code_differs"}
-    assert project.value() == "3"
-
-
-def test_imports_never_fail_during_purges(tmp_path: Path) -> None:
-    project = Project(tmp_path / "app")
-    names = [f"m{number}" for number in range(20)]
-    for name in names:
-        project.write(f"{name}.py", "V = 1\n")
-    imports = "; ".join(f"import {name}" for name in names)
-    code = f"import sys; sys.path.insert(0, {str(project.root)!r}); {imports}"
-    command = [project.python, "-S", "-c", code]
-    importers = []
-    for _purge in range(10):
-        importers += [subprocess.Popen(command, env=project.environment) for _importer in range(10)]
-        for name in names:
-            project.write(f"{name}.py", "V = 2\n")
-        project.invalidate(prove=False)
-    assert [importer.wait() for importer in importers] == [0] * 100
-
-
 # Several paths
 
 
@@ -515,12 +375,14 @@ def test_hard_linked_bytecode_of_another_tree_stays(project: Project, tmp_path: 
 
 def test_a_cache_that_was_moved_here_is_doubted(tmp_path: Path) -> None:
     project = Project(tmp_path / "app")
-    for name, text in (("m.py", "V = 2\n"), ("other/m.py", "V = 1\n")):
+    for name, text in (("m.py", "V = 2\n"), ("other/m.py", "V = 1\n"), ("n.py", "V = 1\n"), ("other/n.py", "V = 1\n")):
         project.write(name, text)
     time.sleep(1.1)
+    project.compile("other/n.py")
     project.compile("other/m.py")
     time.sleep(0.2)
     os.rename(project.root / "other" / "__pycache__", cache(project))
+    (cache(project) / f"n.{TAG}.pyc").chmod(0o600)  # which makes it younger than the move
     assert project.value("m", "-B") == "1"
     assert reasons(project.invalidate()) == {PYC: "code_differs"}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.blackwell.inference.plugins.module_utils import _patch_store
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import (
     AppliedPatch,
     FileRecord,
@@ -214,6 +215,18 @@ def test_a_planted_file_at_the_staging_place_is_not_written_through(case: Case, 
     case.commit()
     assert victim.read_text() == "untouched"
     assert case.contents() == case.after
+
+
+def test_not_even_one_that_is_planted_at_the_last_moment(case: Case, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    os.symlink(victim, staging_path(str(case.files[0])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_patch_store, "remove_leftovers", lambda paths: None)
+        with pytest.raises(StoreError, match="File exists"):
+            case.commit()
+    assert victim.read_text() == "untouched"
+    assert case.contents() == case.before
 
 
 def test_equal_manifests_are_equal_bytes(case: Case) -> None:
