@@ -112,8 +112,8 @@ class Interpreter:
 
 def _source_of(module: ModuleType) -> str:
     """The source of a module, also of one that lies in a zip file as modules do on their way to a node."""
-    loader = getattr(module, "__loader__", None)
-    source = loader.get_source(module.__name__) if hasattr(loader, "get_source") else None
+    get_source = getattr(getattr(module, "__loader__", None), "get_source", None)
+    source = get_source(module.__name__) if get_source else None
     if isinstance(source, str):
         return source
     try:  # Ansible's own loader on the controller keeps no text

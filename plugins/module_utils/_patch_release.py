@@ -98,7 +98,7 @@ def _clauses(specifier: str) -> list[Clause]:
 
 
 def _satisfies(release: Release, clauses: list[Clause]) -> bool:
-    if release.is_preview and not any(bound.is_preview for dummy, bound, dummy in clauses):
+    if release.is_preview and not any(clause[1].is_preview for clause in clauses):
         return False
     return all(_holds(operator, release, bound, prefix) for operator, bound, prefix in clauses)
 

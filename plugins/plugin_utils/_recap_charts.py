@@ -106,7 +106,7 @@ def position_chart(positions: Sequence[float] | None) -> dict[str, Any] | None:
     shown = positions[:MOST_POSITIONS]
     dense = len(shown) > 6  # too narrow for a unit
     bars = [_column(index, share, len(shown), " %" if dense else "") for index, share in enumerate(shown)]
-    said = ", ".join(f"{bar['position']}: {bar['share']}" for bar in bars)
+    said = ", ".join(f"{entry['position']}: {entry['share']}" for entry in bars)
     return {
         "view": f"0 0 {WIDTH} 144",
         "title": "Share of drafts whose token was accepted, by position",

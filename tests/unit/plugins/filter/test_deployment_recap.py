@@ -357,7 +357,7 @@ class TestCharts:
 
     def test_columns_are_as_high_as_their_shares(self):
         bars = charts.position_chart([1.0, 0.5, 0.0])["bars"]
-        assert [(bar["y"], bar["height"], bar["label"]) for bar in bars] == [
+        assert [(entry["y"], entry["height"], entry["label"]) for entry in bars] == [
             (24, 100, "100 %"),
             (74, 50, "50 %"),
             (123, 1, "0 %"),

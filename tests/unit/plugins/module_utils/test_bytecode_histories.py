@@ -126,7 +126,7 @@ class History:
         pycs = {path: self.is_fresh(path) for path in self.root.rglob("*.pyc")}
         outcome = self.project.invalidate(check=check)
         removed = {Path(item.path) for item in outcome.removed}
-        assert removed == {path for path, fresh in pycs.items() if fresh is False}, self.log
+        assert removed == {path for path, fresh in pycs.items() if fresh is False}, (self.log, outcome.removed)
         assert outcome.errors == []
         assert outcome.examined == outcome.kept + len(outcome.removed) + len(outcome.left)
         assert {path for path in pycs if not path.exists()} == (set() if check else removed), self.log

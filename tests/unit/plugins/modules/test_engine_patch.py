@@ -460,6 +460,12 @@ class TestEditable:
         node.run(state="reverted")
         assert (checkout / "engine" / "config.py").read_text() == CONFIG
 
+    def test_a_digest_of_another_kind_is_none(self, node: Environment) -> None:
+        node.install()
+        record = next(node.site.glob("*.dist-info")) / "RECORD"
+        record.write_text(record.read_text().replace("sha256=", "sha512=AAAA"))
+        assert node.run(entry())["changed"]
+
     def test_own_changes_elsewhere_in_the_file_are_kept(self, node: Environment) -> None:
         node.path().write_text(MODEL + "# mine\n")
         node.run(entry())
@@ -550,7 +556,8 @@ class TestInterpreter:
             node.run(entry())
 
     def test_what_the_environment_prints_at_start_does_no_harm(self, node: Environment) -> None:
-        (node.site / "noise.pth").write_text("import sys; print('hello'); print('there', file=sys.stderr)\n")
+        noise = "import sys; print('hello', flush=True); print('there', file=sys.stderr)\n"
+        (node.site / "noise.pth").write_text(noise)
         assert statuses(node.run(entry())) == ["applied"]
 
     def test_the_callers_own_settings_do_not_leak_in(self, node: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
