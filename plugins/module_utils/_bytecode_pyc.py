@@ -50,7 +50,6 @@ _pack_stamp = struct.Struct("<II").pack
 _PLAIN_START: dict[str | None, bytes] = {
     tag: struct.pack("<H2sI", number, b"\r\n", 0) for tag, number in RELEASED_MAGIC.items()
 }
-_pack_seal = struct.Struct("<QQqqQQ").pack
 # Import hooks put versions, and so dots, into their tags: m.cpython-312-pytest-8.3.4.pyc
 _TAGGED = re.compile(
     r"(?P<stem>.+?)\.(?P<tag>(?:cpython|pypy|graalpy|pyston)-?\d.*?)(?:\.opt-(?P<optimization>\w+))?", re.S
@@ -164,8 +163,9 @@ def seal_nanoseconds(name: str, pyc: Identity, source: Identity) -> int:
     linked sources, for `pycache_prefix` trees and for hard links as well, and ends with any change of the source.
     Devices are left out: their numbers change from boot to boot.
     """
-    packed = _pack_seal(pyc[1], source[1], source[3], source[4], pyc[2], source[2])
-    digest = hashlib.blake2b(packed + os.fsencode(name), digest_size=8, person=b"pyc_invalidate").digest()
+    # As text: a time in the far future does not fit into 64 bits of nanoseconds.
+    proved = repr((pyc[1], pyc[2], *source[1:])).encode("ascii") + os.fsencode(name)
+    digest = hashlib.blake2b(proved, digest_size=8, person=b"pyc_invalidate").digest()
     return int.from_bytes(digest, "little") % SECOND
 
 

@@ -155,7 +155,10 @@ class History:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_exactly_the_stale_goes(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if seed % 2:  # nothing happens during a compilation here, so the times may prove more than they are trusted to
+    # Nothing happens during a compilation here, so in half of the histories times are trusted at once. What was moved
+    # within a tenth of a second after its compilation can't be told by times; there, bytecode does not move.
+    trusting = bool(seed % 2)
+    if trusting:
         monkeypatch.setattr(_bytecode_pyc, "COMPILE_WINDOW", 0)
         monkeypatch.setattr(_bytecode_pyc, "COMPILE_WINDOW_PER_BYTE", 0)
     history = History(tmp_path, seed)
@@ -168,9 +171,9 @@ def test_exactly_the_stale_goes(tmp_path: Path, seed: int, monkeypatch: pytest.M
         (history.hard_link, 1),
         (history.compile_beside, 1),
         (history.copy_source, 2),
-        (history.copy_pyc, 2),
+        (history.copy_pyc, 0 if trusting else 2),
         (history.copy_tree, 1),
-        (history.swap_caches, 1),
+        (history.swap_caches, 0 if trusting else 1),
     ]
     actions, weights = zip(*events)
     for action in history.choose.choices(actions, weights, k=40):

@@ -165,6 +165,12 @@ def test_a_seal_ends_with_any_change_of_the_source(change: str) -> None:
     assert not is_sealed("m.pyc", sealed_status(), changed)
 
 
+def test_a_seal_knows_no_last_year() -> None:
+    for mtime in (-(2**63), 2**63, 2**70):
+        source: Identity = (1, 11, 300, mtime, NOW)
+        assert 0 <= seal_nanoseconds("m.pyc", PYC, source) < SECOND
+
+
 def test_a_seal_belongs_to_one_pyc() -> None:
     sealed = sealed_status()
     assert not is_sealed("n.pyc", sealed, source_status())
