@@ -13,8 +13,8 @@ and says what is missing (status 1) where not.
 asks the hub what the revision holds, looks whether the disk has the room, downloads (files that were whole before
 count, one that was not begins anew: that release keeps no parts), compares every file with the digest that the hub
 names for it, and only then writes the list that `check` looks for. A file that is not what the hub says is removed, so
-that the next try gets it anew. How far it is stands in DIRECTORY/.specdecode-progress. The token, if one is needed, is the file
-`token` of $CREDENTIALS_DIRECTORY.
+that the next try gets it anew. How far it is stands in DIRECTORY/.specdecode-progress. The token, if one is needed,
+is the file `token` of $CREDENTIALS_DIRECTORY.
 """
 
 from __future__ import annotations
