@@ -13,7 +13,7 @@ author:
   - the blackwell.inference authors (@blackwell-inference)
 description:
   - Judges the facts of a node against what it is wanted for, and returns everything that there is to say, the gravest
-    first. The role R(blackwell.inference.node_preflight,ansible_collections.blackwell.inference.node_preflight_role) collects the facts and describes every check.
+    first. The role C(node_preflight) collects the facts and describes every check.
   - A fact that can't be known is a finding too, one step milder than a broken rule, and says why it can't.
   - The result is a pure function of its input.
 positional: wants
