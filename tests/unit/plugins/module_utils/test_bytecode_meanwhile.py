@@ -16,11 +16,15 @@ from typing import Callable
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_prove
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
+    ReplacedError,
     Suspect,
+    read_pyc,
     read_source,
     remove,
     seal,
 )
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judge import Findings
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_scan import scan_tree
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import (
     LONG_AGO,
     Project,
@@ -151,6 +155,19 @@ def test_a_root_swapped_for_another_folder_is_noticed(
     interfere(monkeypatch, swap)
     assert project.invalidate().removed == []
     assert (victim / "__pycache__" / PYC).exists()
+
+
+def test_what_is_read_is_what_was_judged(project: Project) -> None:
+    found = Findings()
+    scan_tree(str(project.root), frozenset(), found)
+    suspect = found.doubtful[0]
+    assert read_source(suspect) == b"V = 2\n"
+    assert read_pyc(suspect)[:16] == suspect.header
+    project.write("m.py", "V = 3\n")
+    project.compile("m.py")
+    for read in (read_source, read_pyc):
+        with pytest.raises(ReplacedError):
+            read(suspect)
 
 
 def test_a_source_edited_during_its_proof_is_judged_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

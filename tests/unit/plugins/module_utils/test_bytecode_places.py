@@ -78,16 +78,17 @@ def test_the_interpreter_of_the_environment_is_found_upwards(tmp_path: Path) -> 
 
 
 def test_environments_below_a_path_prove_their_own_bytecode(tmp_path: Path) -> None:
-    project = Project(tmp_path / "env/lib")
-    (tmp_path / "env/bin").mkdir()
-    (tmp_path / "env/pyvenv.cfg").write_text("")
-    asked = tmp_path / "asked"
-    (tmp_path / "env/bin/python").write_text(f'#!/bin/sh\ntouch {asked}\nexec {sys.executable} "$@"\n')
-    (tmp_path / "env/bin/python").chmod(0o755)
+    for name in ("a", "b", "c"):
+        python = tmp_path / name / "bin/python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\ntouch {tmp_path}/asked-{name}\nexec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        (tmp_path / name / "pyvenv.cfg").write_text("")
+    project = Project(tmp_path / "b/lib")
     project.write("m.py", "V = 1\n")
     project.value()
     assert invalidate(Request([str(tmp_path)], [], "")).kept == 1
-    assert asked.exists()
+    assert [path.name for path in tmp_path.glob("asked-*")] == ["asked-b"]
 
 
 @pytest.mark.parametrize("python", ["python3", "/does/not/exist", "/etc/passwd", "/usr/bin"])
