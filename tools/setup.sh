@@ -11,6 +11,7 @@ runc runc
 mmdebstrap mmdebstrap
 ssh-keygen openssh-client
 iptables iptables
+rsync rsync
 git git'
 
 missing_packages() {
