@@ -1,6 +1,6 @@
 # The two commands: `make deploy` and `make test`. Both do all their set-up; the rest are parts of them.
 .DEFAULT_GOAL := help
-.PHONY: help deploy destroy test test-upstream benchmark setup lock
+.PHONY: help deploy destroy test test-failing test-upstream benchmark setup lock
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ setup:  ## system packages and .venv; done by the others as well
 
 test:  ## all tests: unit, lint, sanity, nodes
 	@tools/test.sh all
+
+test-failing:  ## servers and installations that fail in every way that we know (20 minutes)
+	@tools/test.sh nodes-failing
 
 test-upstream:  ## every patch on every release of its engine, and the matrix into the docs (30 minutes)
 	@tools/test.sh upstream-all
