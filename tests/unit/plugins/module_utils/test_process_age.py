@@ -88,7 +88,7 @@ def started(environment: Path) -> Iterator[Any]:
     running: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        time.sleep(0.05)  # a file written within the clock's tick of the start counts as newer, to be safe
+        time.sleep(0.5)  # a file written within the clock's tick of the start counts as newer, to be safe
         command = [sys.executable, str(environment / "main.py"), str(environment), *arguments]
         running.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         assert running[-1].stdout is not None and running[-1].stdout.readline() == "ready\n"
