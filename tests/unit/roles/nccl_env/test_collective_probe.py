@@ -227,11 +227,11 @@ class TestFault:
 class TestEnvironment:
     def test_inherited_variables_of_nccl_do_not_count(self, probe: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("NCCL_ALGO", "Tree")
-        environment = probe.environment_of("nccl", {"NCCL_P2P_LEVEL": "SYS", "NCCL_DEBUG": "WARN"}, "/work")
+        environment = probe.environment_of("nccl", {"NCCL_P2P_LEVEL": "SYS", "NCCL_DEBUG": "WARN"}, "/scratch")
         assert "NCCL_ALGO" not in environment
         assert environment["NCCL_P2P_LEVEL"] == "SYS"
         assert environment["NCCL_DEBUG"] == "INFO"
-        assert environment["NCCL_DEBUG_FILE"] == "/work/nccl.%p"
+        assert environment["NCCL_DEBUG_FILE"] == "/scratch/nccl.%p"
 
 
 class TestProgram:
