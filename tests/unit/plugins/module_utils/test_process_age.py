@@ -90,8 +90,10 @@ def started(environment: Path) -> Iterator[Any]:
     def start(*arguments: str) -> subprocess.Popen[str]:
         time.sleep(0.5)  # a file written within the clock's tick of the start counts as newer, to be safe
         # without bytecode: the first import would make __pycache__, and so change the folder after the start
-        command = [sys.executable, "-B", str(environment / "main.py"), str(environment), *arguments]
-        running.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, str(environment / "main.py"), str(environment), *arguments]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        running.append(subprocess.Popen(command, env=variables, **pipes))
         assert running[-1].stdout is not None and running[-1].stdout.readline() == "ready\n"
         return running[-1]
 
