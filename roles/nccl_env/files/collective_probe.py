@@ -196,7 +196,7 @@ class Rank:
         buffers = values.empty()
         self.wait()
         begin = time.perf_counter()
-        for dummy in range(repeats):
+        for _dummy in range(repeats):
             values.call(buffers)
         self.wait()
         return (time.perf_counter() - begin) / repeats

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -142,19 +142,29 @@ class TestDisk:
         assert node.path().read_text() == MODEL
 
 
-def _changed(node: Environment, start: Any, results: Any) -> None:
-    start.wait()
-    results.put(node.run(entry())["changed"])
+def _run_at_the_gate(node: Environment, gate: tuple[int, int], answer: int) -> int:
+    """A child that patches as soon as the gate is opened, and answers whether it changed anything."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.close(gate[1])
+        os.read(gate[0], 1)  # ends when the parent closes its end
+        os.write(answer, b"1" if node.run(entry())["changed"] else b"0")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
 
 
 def test_two_at_once_end_with_one_change_and_complete_files(node: Environment) -> None:
-    context = multiprocessing.get_context("fork")
-    start, results = context.Barrier(2), context.Queue()
-    runs = [context.Process(target=_changed, args=(node, start, results)) for dummy in range(2)]
-    for run in runs:
-        run.start()
-    assert sorted(results.get(timeout=60) for dummy in runs) == [False, True]
-    for run in runs:
-        run.join()
+    gate, (answers, answer) = os.pipe(), os.pipe()
+    children = [_run_at_the_gate(node, gate, answer) for dummy in range(2)]
+    for descriptor in (*gate, answer):
+        os.close(descriptor)
+    for child in children:
+        os.waitpid(child, 0)
+    assert sorted(os.read(answers, 8)) == sorted(b"01")
+    os.close(answers)
     assert (node.path("config.py").read_text(), node.path().read_text()) == (PATCHED_CONFIG, PATCHED_MODEL)
     assert leftovers(node) == []
