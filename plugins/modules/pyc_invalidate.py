@@ -88,7 +88,8 @@ notes:
     is fresh. Else the source is compiled by an interpreter with the same magic number, and the code is compared."
   - A proof is remembered in the modification time of the C(.pyc), which no interpreter looks at, so that the next run
     needs none. Its nanoseconds become a digest of inode, size and times of the source, and any later change of the
-    source ends it. This is not reported as a change.
+    source ends it. This is not reported as a change. A source that was changed less than a second before the run is
+    proved again in the next one.
   - Sources over 8 MiB are not compiled or hashed. Their bytecode is removed as C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as
     C(unproved) unless the times prove it.

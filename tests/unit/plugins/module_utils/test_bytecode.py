@@ -76,6 +76,15 @@ def test_a_source_is_judged_alone(project: Project) -> None:
     assert set(reasons(project.invalidate("m.py"))) == {PYC}
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_bytecode_beside_its_source_may_be_of_any_level(project: Project, level: int) -> None:
+    project.write("n.py", "V = 1\ndef f():\n    'Words.'\n    assert V\n")
+    project.compile("n.py", cfile=str(project.root / "n.pyc"), optimize=level)
+    assert project.invalidate("n.py").kept == 1
+    project.write("n.py", "V = 2\ndef f():\n    'Words.'\n    assert V\n")
+    assert reasons(project.invalidate("n.py")) == {"n.pyc": "code_differs"}
+
+
 def test_without_proof_the_doubtful_goes(project: Project) -> None:
     assert reasons(project.invalidate(prove=False)) == {PYC: "unproved"}
 

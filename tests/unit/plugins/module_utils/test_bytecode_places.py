@@ -84,11 +84,11 @@ def test_environments_below_a_path_prove_their_own_bytecode(tmp_path: Path) -> N
         python.write_text(f'#!/bin/sh\ntouch {tmp_path}/asked-{name}\nexec {sys.executable} "$@"\n')
         python.chmod(0o755)
         (tmp_path / name / "pyvenv.cfg").write_text("")
-    project = Project(tmp_path / "b/lib")
-    project.write("m.py", "V = 1\n")
-    project.value()
-    assert invalidate(Request([str(tmp_path)], [], "")).kept == 1
-    assert [path.name for path in tmp_path.glob("asked-*")] == ["asked-b"]
+        project = Project(tmp_path / name / "lib")
+        project.write("m.py", "V = 1\n")
+        project.value()
+    assert invalidate(Request([str(tmp_path)], [], "")).kept == 3
+    assert sorted(path.name for path in tmp_path.glob("asked-*")) == ["asked-a", "asked-b", "asked-c"]
 
 
 @pytest.mark.parametrize("python", ["python3", "/does/not/exist", "/etc/passwd", "/usr/bin"])

@@ -94,16 +94,17 @@ def test_every_edit_shows(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("1", "1.0"),
-        ("1", "True"),
-        ("0.0", "-0.0"),
-        ("0j", "-0j"),
-        ("(1, 2)", "(1, 2.0)"),
-        ("x in {0, 1}", "x in {False, 1}"),
-        ("'a'", "b'a'"),
+        ("0x1", "1.0"),
+        ("0x01", "True"),
+        ("+0.0", "-0.0"),
+        ("+0j", "-0j"),
+        ("(1, 0x2)", "(1, 2.0)"),
+        ("x in {7, 0x01}", "x in {7, True}"),
+        ("u'a'", "b'a'"),
     ],
 )
 def test_constants_are_typed(old: str, new: str) -> None:
+    assert len(old) == len(new), "or the columns would tell"
     assert prove("0", f"V = lambda x: {new}".encode(), pyc(f"V = lambda x: {old}")) == "code_differs"
 
 
