@@ -57,6 +57,9 @@ class Findings:
         self.left: list[Left] = []
         self.errors: list[tuple[str, OSError]] = []
         self.environments: list[str] = []
+        # Sealed pycs come in crowds: an installer made all of them doubtful, and one run has proved them. After one of
+        # them, two statuses tell, and the next one is not opened.
+        self.sealed_last = False
 
     def add(self, other: Findings) -> None:
         """Take over the findings of another part of the tree."""
@@ -168,6 +171,9 @@ class Judge:
         """Judge a pyc; returns its status, or None where there is nothing to judge, which is noted."""
         self._found.examined += 1
         try:
+            sealed = self._sealed(name, owner) if self._found.sealed_last else None
+            if sealed is not None:
+                return sealed
             file = os.open(name, FILE_NO_LINK, dir_fd=self._place.descriptor)
             try:
                 pyc = os.fstat(file)
@@ -187,6 +193,20 @@ class Judge:
         else:
             self._judge_closely((name, owner, header, pyc, source))
         return pyc
+
+    def _sealed(self, name: str, owner: Owner) -> os.stat_result | None:
+        """The status of a pyc that an earlier run has proved, without opening it; None if that is not so."""
+        pyc = os.stat(name, dir_fd=self._place.descriptor, follow_symlinks=False)
+        source = self._place.sources.status(owner[0])
+        self._found.sealed_last = source is not None and stat.S_ISREG(pyc.st_mode) and is_sealed(name, pyc, source)
+        if not self._found.sealed_last:
+            return None
+        self._found.fresh += 1
+        return pyc
+
+    def _seal_holds(self, seen: _Seen) -> bool:
+        self._found.sealed_last = is_sealed(seen[0], seen[3], seen[4])
+        return self._found.sealed_last
 
     def _not_seen(self, name: str, error: OSError) -> None:
         if error.errno == errno.ELOOP:
@@ -217,13 +237,13 @@ class Judge:
         )
 
     def _judge_stamp(self, seen: _Seen, stamp: bytes) -> None:
-        name, owner, _header, pyc, source = seen
+        _name, owner, _header, pyc, source = seen
         same_mtime, same_size = stamp_matches(stamp, source)
         if not same_size:
             self._found.stale.append((self._suspect(seen), "size_differs"))
         elif same_mtime and self._times_prove(owner[0], pyc, source):
             self._calm.append((seen, True))
-        elif is_sealed(name, pyc, source):
+        elif self._seal_holds(seen):
             self._found.fresh += 1
         else:
             self._found.doubtful.append(self._suspect(seen))
@@ -240,7 +260,7 @@ class Judge:
             return
         if source_hash(suspect.magic, source) != suspect.hash_stamp:
             self._found.stale.append((suspect, "hash_differs"))
-        elif is_sealed(suspect.name, seen[3], seen[4]):
+        elif self._seal_holds(seen):
             self._found.fresh += 1
         else:
             self._calm.append((seen, False))

@@ -27,6 +27,7 @@ COMPILE_WINDOW_PER_BYTE = 4000
 SETTLED_AT_ONCE = SECOND // 10
 # How far a remembered proof moves the pyc's mtime back, so that it can never look like a pyc that was just compiled.
 SEAL_OFFSET_SECONDS = 10
+SEALED_AT_ONCE_SECONDS = 1  # between asking for the time and setting it; later costs another proof, no more
 
 # The magic number of the final releases. Another number under the same tag is ignored by that interpreter.
 RELEASED_MAGIC = {
@@ -170,5 +171,12 @@ def seal_nanoseconds(name: str, pyc: Identity, source: Identity) -> int:
 
 
 def is_sealed(name: str, pyc: os.stat_result, source: os.stat_result) -> bool:
-    """Whether an earlier run has proved this very pyc against this very source."""
+    """Whether an earlier run has proved this very pyc against this very source, and nothing happened to the pyc since.
+
+    Sealing it was its last change, so its ctime says when, and its mtime lies so far before. Whoever writes into it
+    later can put back the mtime, not the ctime.
+    """
+    since = pyc.st_ctime_ns // SECOND - pyc.st_mtime_ns // SECOND - SEAL_OFFSET_SECONDS
+    if not -1 <= since <= SEALED_AT_ONCE_SECONDS:
+        return False
     return pyc.st_mtime_ns % SECOND == seal_nanoseconds(name, identity(pyc), identity(source))

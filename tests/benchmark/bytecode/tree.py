@@ -34,6 +34,23 @@ def make(root: Path) -> Path:
     return tree
 
 
+def make_linked(root: Path) -> Path:
+    """The same tree as uv leaves it whose cache is removed: the last change of each source is the end of a link.
+
+    So the times prove nothing, and all bytecode is doubtful until a run has proved it.
+    """
+    tree = root / "linked"
+    if not (root / "linked-complete").exists():
+        shutil.rmtree(tree, ignore_errors=True)
+        subprocess.run(["cp", "-a", str(root / "tree"), str(tree)], check=True)
+        cache = root / "cache"
+        for source in tree.rglob("*.py"):
+            cache.hardlink_to(source)
+            cache.unlink()
+        (root / "linked-complete").touch()
+    return tree
+
+
 def compile_all(tree: Path) -> None:
     """Compile everything with this interpreter. Some sources are meant for others and do not compile."""
     command = [sys.executable, "-m", "compileall", "-q", "-j", str(len(os.sched_getaffinity(0))), str(tree)]

@@ -204,6 +204,34 @@ def test_a_remembered_proof_does_not_move_with_a_copy(doubtful: Project, tmp_pat
     assert reasons(copy.invalidate()) == {PYC: "code_differs"}
 
 
+def test_a_proof_ends_when_the_bytecode_is_written_again_under_its_old_time(doubtful: Project) -> None:
+    doubtful.invalidate()
+    pyc = doubtful.root / "__pycache__" / PYC
+    sealed = pyc.stat()
+    stale = pyc.read_bytes().replace(b"\xe9\x01\x00\x00\x00", b"\xe9\x02\x00\x00\x00")
+    assert stale != pyc.read_bytes()
+    time.sleep(2.1)
+    pyc.write_bytes(stale)
+    os.utime(pyc, ns=(sealed.st_atime_ns, sealed.st_mtime_ns))
+    assert reasons(doubtful.invalidate()) == {PYC: "code_differs"}
+
+
+def test_what_was_proved_is_not_opened_again(doubtful: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        doubtful.write(f"n{number}.py", f"V = {number}\n")
+        doubtful.compile(f"n{number}.py")
+    time.sleep(1.1)
+    for source in doubtful.root.glob("*.py"):
+        os.utime(source, (1, 1))
+    time.sleep(1.1)
+    assert doubtful.invalidate().proved == 4
+    opened = []
+    real_open = os.open
+    monkeypatch.setattr(os, "open", lambda path, *a, **k: (opened.append(str(path)), real_open(path, *a, **k))[1])
+    assert doubtful.invalidate().kept == 4
+    assert len([path for path in opened if path.endswith(".pyc")]) == 1, "the first one says that they are sealed"
+
+
 def test_a_touched_source_needs_one_proof_only(doubtful: Project) -> None:
     os.utime(doubtful.root / "m.py", (1, 1))
     time.sleep(1.1)

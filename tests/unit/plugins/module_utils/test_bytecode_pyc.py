@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
     RELEASED_MAGIC,
+    SEAL_OFFSET_SECONDS,
     SECOND,
     Identity,
     compiled_after_last_change,
@@ -145,7 +146,8 @@ SOURCE: Identity = (1, 11, 300, NOW - SECOND, NOW - SECOND)
 
 def sealed_status() -> os.stat_result:
     """The status of the pyc after its proof was remembered."""
-    return status(st_ino=10, st_size=200, st_mtime_ns=NOW + seal_nanoseconds("m.pyc", PYC, SOURCE))
+    sealed = NOW + seal_nanoseconds("m.pyc", PYC, SOURCE)
+    return status(st_ino=10, st_size=200, st_mtime_ns=sealed, st_ctime_ns=NOW + SEAL_OFFSET_SECONDS * SECOND)
 
 
 def source_status(**changes: int) -> os.stat_result:
@@ -174,5 +176,12 @@ def test_a_seal_knows_no_last_year() -> None:
 def test_a_seal_belongs_to_one_pyc() -> None:
     sealed = sealed_status()
     assert not is_sealed("n.pyc", sealed, source_status())
-    other = status(st_ino=12, st_size=200, st_mtime_ns=sealed.st_mtime_ns)
-    assert not is_sealed("m.pyc", other, source_status())
+    times = {"st_mtime_ns": sealed.st_mtime_ns, "st_ctime_ns": sealed.st_ctime_ns}
+    assert not is_sealed("m.pyc", status(st_ino=12, st_size=200, **times), source_status())
+
+
+@pytest.mark.parametrize("seconds", [-3600, -2, 2, 3600])
+def test_a_seal_ends_with_any_change_of_the_pyc(seconds: int) -> None:
+    sealed = sealed_status()
+    times = {"st_mtime_ns": sealed.st_mtime_ns, "st_ctime_ns": sealed.st_ctime_ns + seconds * SECOND}
+    assert not is_sealed("m.pyc", status(st_ino=10, st_size=200, **times), source_status())

@@ -1,0 +1,299 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The deployments of a node: one record a deployment, never changed once it is written, and going back to one.
+
+Layout of the directory, which only root may read: ``<id>.json``, ``objects/<sha256>``, ``lock``. An id is
+``<instance>-<number>-<digest>``; numbers count up. A record names the one before it, so that going back twice goes
+back two deployments: going back writes a record as well, and what is before it is what is before its model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+from typing import Any, Iterator, NamedTuple, Sequence
+
+from ansible_collections.blackwell.inference.plugins.module_utils._deployment_files import (
+    ABSENT,
+    FILE,
+    Change,
+    FilesError,
+    Kept,
+    files_below,
+    keep_content,
+    kept_from,
+    load_content,
+    look,
+    replace_file,
+)
+from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import (
+    load_manifest,
+    load_original,
+)
+
+FORMAT = 1
+NOT_IN_FORCE = "fail"  # the decision of a deployment that was taken back
+
+
+class RecordError(Exception):
+    """A deployment can't be recorded or given back; says why, and what to do."""
+
+
+class Scope(NamedTuple):
+    """Which files belong to a deployment: single ones, all below directories, and the sources that are patched."""
+
+    files: list[str]
+    trees: list[str]
+    patches: str  # directory of the manifest of engine_patch, or empty
+
+
+class Record(NamedTuple):
+    """A deployment. `before` is the id of the one before it; `restores` that of the one that this one gave back."""
+
+    id: str
+    instance: str
+    time: str
+    before: str
+    restores: str
+    about: dict[str, Any]
+    files: list[Kept]
+    trees: list[str]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_records(directory: str, instance: str) -> tuple[list[Record], list[str]]:
+    """All records of an instance, the oldest first, and what could not be read. Raises RecordError."""
+    records, damaged = [], []
+    for name in _names(directory, instance):
+        path = os.path.join(directory, name)
+        try:
+            with open(path, encoding="utf-8") as file:
+                records.append(_record_from(json.load(file)))
+        except (OSError, ValueError, KeyError, TypeError, FilesError) as error:
+            damaged.append(f"{path} can't be read, and is passed over: {error}")
+    return records, damaged
+
+
+def _names(directory: str, instance: str) -> list[str]:
+    pattern = re.compile(re.escape(instance) + r"-([0-9]{4,})-[0-9a-f]{12}\.json")
+    found = [(int(match[1]), name) for name in _listed(directory) if (match := pattern.fullmatch(name))]
+    return [name for _number, name in sorted(found)]
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RecordError(f"{directory} can't be read: {error.strerror}") from error
+
+
+def _record_from(fields: dict[str, Any]) -> Record:
+    if fields.pop("format") != FORMAT:
+        raise ValueError(f"it is of another format than {FORMAT}")
+    return Record(**{**fields, "files": [kept_from(item) for item in fields["files"]]})
+
+
+def in_force(records: Sequence[Record]) -> Record | None:
+    """The newest deployment that was not taken back; None when there is none."""
+    kept = [record for record in records if record.about.get("decision") != NOT_IN_FORCE]
+    return kept[-1] if kept else None
+
+
+def find(records: Sequence[Record], wanted: str) -> Record:
+    """A record by its id; without one, that before the deployment in force. Raises RecordError, which names all."""
+    present = in_force(records)
+    if not wanted and (present is None or not present.before):
+        raise RecordError("there is no deployment before the present one" if present else "no deployment is recorded")
+    name = wanted or (present.before if present else "")
+    for record in records:
+        if record.id == name:
+            return record
+    known = ", ".join(record.id for record in records) or "none"
+    raise RecordError(f"no deployment {name} is recorded; recorded are: {known}")
+
+
+# --- recording --------------------------------------------------------------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """What belongs to a deployment now, with the contents by digest."""
+
+    files: list[Kept]
+    trees: list[str]
+    contents: dict[str, bytes]
+
+
+def survey(scope: Scope) -> Seen:
+    """Look at all files of a deployment. Raises FilesError or StoreError for one that can't be kept."""
+    files, contents = [], {}
+    for path in sorted({*scope.files, *_in_trees(scope.trees), *_of_patches(scope.patches)}):
+        kept, content = look(path)
+        files.append(kept)
+        if kept.kind == FILE:
+            contents[kept.what] = content
+    return Seen(files, scope.trees, contents)
+
+
+def _in_trees(trees: Sequence[str]) -> list[str]:
+    return [path for tree in trees for path in files_below(tree)]
+
+
+def _of_patches(directory: str) -> list[str]:
+    """The manifest, the originals that it names, and the patched sources."""
+    if not directory:
+        return []
+    manifest = load_manifest(directory)
+    originals = [os.path.join(directory, "originals", record.pristine) for record in manifest.values()]
+    return [os.path.join(directory, "manifest.json"), *originals, *manifest]
+
+
+def next_record(
+    records: Sequence[Record], instance: str, seen: Seen, about: dict[str, Any], time: str
+) -> Record | None:
+    """The record to write; None when the last one says the same."""
+    last = records[-1] if records else None
+    if last is not None and (last.files, last.trees, last.about) == (seen.files, seen.trees, about):
+        return None
+    present = in_force(records)
+    return Record(
+        id=f"{instance}-{_next_number(records):04d}-{_digest(seen.files, about)}",
+        instance=instance,
+        time=time,
+        before=present.id if present else "",
+        restores="",
+        about=about,
+        files=seen.files,
+        trees=seen.trees,
+    )
+
+
+def restoring_record(records: Sequence[Record], restored: Record, time: str) -> Record | None:
+    """The record of having gone back; None when that is written already."""
+    last = records[-1] if records else None
+    if last is not None and last.restores == restored.id:
+        return None
+    return restored._replace(
+        id=f"{restored.instance}-{_next_number(records):04d}-{_digest(restored.files, restored.about)}",
+        time=time,
+        restores=restored.id,
+    )
+
+
+def _next_number(records: Sequence[Record]) -> int:
+    return int(records[-1].id.rsplit("-", 2)[1]) + 1 if records else 1
+
+
+def _digest(files: Sequence[Kept], about: dict[str, Any]) -> str:
+    text = json.dumps([[list(kept) for kept in files], about], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def write_record(directory: str, record: Record, contents: dict[str, bytes]) -> None:
+    """Keep the contents, then the record: one that is there can be given back. OSError when that is impossible."""
+    store = os.path.join(directory, "objects")
+    os.makedirs(store, mode=0o700, exist_ok=True)
+    for digest, content in contents.items():
+        keep_content(store, digest, content)
+    fields = {"format": FORMAT, **record._asdict(), "files": [kept._asdict() for kept in record.files]}
+    text = json.dumps(fields, indent=1, sort_keys=True) + "\n"
+    replace_file(os.path.join(directory, record.id + ".json"), text.encode(), 0o600)
+
+
+# --- going back -------------------------------------------------------------------------------------------------------
+
+
+def changes_to(directory: str, record: Record, patches: str) -> list[Change]:
+    """What has to become otherwise so that all files are what the record says.
+
+    Files that came into the record's trees go, and sources that were patched since get their original bytes. Raises
+    FilesError, RecordError or StoreError for something that can't be given back, before anything is changed.
+    """
+    store = os.path.join(directory, "objects")
+    then = {kept.path: kept for kept in record.files}
+    for path in _in_trees(record.trees):
+        then.setdefault(path, Kept(path, ABSENT))
+    changes = []
+    for kept in then.values():
+        now = look(kept.path)[0]
+        if now != kept:
+            changes.append(Change(now, kept, load_content(store, kept.what) if kept.kind == FILE else b""))
+    return [*changes, *_unpatched(patches, then)]
+
+
+def _unpatched(directory: str, known: dict[str, Kept]) -> Iterator[Change]:
+    for path, patched in (load_manifest(directory) if directory else {}).items():
+        now = look(path)[0]
+        if path in known or now.kind != FILE or now.what == patched.pristine:
+            continue
+        original = load_original(directory, patched.pristine)
+        if original is None or now.what not in (patched.result, *patched.earlier):
+            raise RecordError(
+                f"{path} was edited since it was patched, or its original is lost; install the engine again"
+            )
+        yield Change(now, now._replace(what=patched.pristine), original)
+
+
+def sources_of(record: Record | None, patches: str) -> list[str]:
+    """The sources that are patched now or in a record: bytecode and compiled artefacts depend on them."""
+    known = {*_python_files(record.files if record else [])}
+    return sorted({*known, *(load_manifest(patches) if patches else {})})
+
+
+def _python_files(files: Sequence[Kept]) -> list[str]:
+    return [kept.path for kept in files if kept.path.endswith(".py")]
+
+
+# --- what Ansible reads as ansible_local.specdecode -------------------------------------------------------------------
+
+FACTS = ("engine", "release", "model", "draft", "decision", "reasons", "digest", "endpoint", "accept_length", "speedup")
+
+
+def write_facts(directory: str, path: str, check_mode: bool) -> bool:
+    """Keep the file of local facts up to date; True when it was not, or would not be after this run."""
+    content = (json.dumps(facts_of(directory), indent=1, sort_keys=True) + "\n").encode()
+    if look(path)[1] == content:
+        return False
+    if not check_mode:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        replace_file(path, content, 0o644)
+    return True
+
+
+def facts_of(directory: str) -> dict[str, Any]:
+    """For each instance with a record, the deployment in force in a few words."""
+    matches = [re.fullmatch(r"(.+)-[0-9]{4,}-[0-9a-f]{12}\.json", name) for name in _listed(directory)]
+    names = {match[1] for match in matches if match}
+    instances = {}
+    for instance in sorted(names):
+        record = in_force(read_records(directory, instance)[0])
+        if record is not None:
+            facts = {key: record.about[key] for key in FACTS if key in record.about}
+            instances[instance] = {"id": record.id, "time": record.time, **facts}
+    return {"instances": instances}
+
+
+# --- one at a time ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(directory: str, create: bool) -> Iterator[None]:
+    """Hold the lock of the directory; without `create`, one that isn't there needs none. OSError if impossible."""
+    if not create and not os.path.isdir(directory):
+        yield
+        return
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    descriptor = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
