@@ -18,7 +18,7 @@ destroy() {
         # An image that somebody else's node uses by now stays.
         [ ! -e .cache/images ] || sort -u .cache/images | while read -r image; do podman rmi "$image" 2>/dev/null || true; done
     fi
-    rm -rf .lab .cache .venv inventories/lab/nodes.yml runner/artifacts runner/env
+    rm -rf .lab .cache .venv specdecode-recap inventories/lab/nodes.yml runner/artifacts runner/env
     find plugins -name __pycache__ -type d -prune -exec rm -rf {} +
 }
 
@@ -40,6 +40,7 @@ deploy() {
 
 Try it:  ssh -F .lab/ssh_config lab "$ask '$(echo "$body" | sed 's/"/\\"/g')'"
 Look:    ssh -F .lab/ssh_config lab systemctl status specdecode@main
+Recap:   specdecode-recap/recap.html
 Remove:  make destroy
 IN
 }

@@ -13,8 +13,8 @@ The contract, for whoever collects the nodes:
 * `with` and `without` are records of measurements.jsonl, `patches` are those of engine_patch, `purged` is `removed` of
   pyc_invalidate, `nccl` is what nccl_environment gave, `findings` are those of preflight_findings. Keys that the recap
   has no use for are left out.
-* `history` holds earlier deployments in any order. One whose `id` is that of `deployment` is the present one, and
-  is not counted as earlier.
+* `history` is that of deployment_record, in any order. One whose `id` is that of `deployment` is the present one, and
+  is not counted as earlier; nor is what was there before the first one.
 * What a node reported may be damaged or hostile. A value of the wrong kind is left out, and a sentence in the node's
   `unread` says so. Texts lose control, direction and other invisible characters, which are shown as escapes, and are
   cut after 2000 characters. They are escaped for HTML by the template, not here.
@@ -50,9 +50,9 @@ options:
         RV(blackwell.inference.pyc_invalidate#module:removed).
       - C(nccl) is the decision of P(blackwell.inference.nccl_environment#filter), C(findings) that of
         P(blackwell.inference.preflight_findings#filter).
-      - C(history) has for each earlier deployment C(time), C(decision), C(accept_length), C(tokens_per_second_with)
-        and C(tokens_per_second_without), the speeds being those of one stream. With C(id), the present deployment may
-        be among them.
+      - C(history) is RV(blackwell.inference.deployment_record#module:history), of which C(about) has C(decision),
+        C(accept_length), C(tokens_per_second_with) and C(tokens_per_second_without). The present deployment may be
+        among them.
     type: list
     elements: dict
     required: true

@@ -21,6 +21,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 from ansible_collections.blackwell.inference.plugins.module_utils._deployment_files import (
     ABSENT,
     FILE,
+    LINK,
     Change,
     FilesError,
     Kept,
@@ -68,23 +69,32 @@ class Record(NamedTuple):
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_records(directory: str, instance: str) -> tuple[list[Record], list[str]]:
-    """All records of an instance, the oldest first, and what could not be read. Raises RecordError."""
+class Records(NamedTuple):
+    """The readable records of an instance, the oldest first, what could not be read, and the next free number."""
+
+    known: list[Record]
+    damaged: list[str]
+    next_number: int
+
+
+def read_records(directory: str, instance: str) -> Records:
+    """All records of an instance. Raises RecordError."""
     records, damaged = [], []
-    for name in _names(directory, instance):
+    names = _names(directory, instance)
+    for _number, name in names:
         path = os.path.join(directory, name)
         try:
             with open(path, encoding="utf-8") as file:
                 records.append(_record_from(json.load(file)))
         except (OSError, ValueError, KeyError, TypeError, FilesError) as error:
             damaged.append(f"{path} can't be read, and is passed over: {error}")
-    return records, damaged
+    return Records(records, damaged, names[-1][0] + 1 if names else 1)
 
 
-def _names(directory: str, instance: str) -> list[str]:
+def _names(directory: str, instance: str) -> list[tuple[int, str]]:
     pattern = re.compile(re.escape(instance) + r"-([0-9]{4,})-[0-9a-f]{12}\.json")
-    found = [(int(match[1]), name) for name in _listed(directory) if (match := pattern.fullmatch(name))]
-    return [name for _number, name in sorted(found)]
+    matches = [pattern.fullmatch(name) for name in _listed(directory)]
+    return sorted((int(match[1]), match[0]) for match in matches if match)
 
 
 def _listed(directory: str) -> list[str]:
@@ -156,16 +166,14 @@ def _of_patches(directory: str) -> list[str]:
     return [os.path.join(directory, "manifest.json"), *originals, *manifest]
 
 
-def next_record(
-    records: Sequence[Record], instance: str, seen: Seen, about: dict[str, Any], time: str
-) -> Record | None:
+def next_record(records: Records, instance: str, seen: Seen, about: dict[str, Any], time: str) -> Record | None:
     """The record to write; None when the last one says the same."""
-    last = records[-1] if records else None
+    last = records.known[-1] if records.known else None
     if last is not None and (last.files, last.trees, last.about) == (seen.files, seen.trees, about):
         return None
-    present = in_force(records)
+    present = in_force(records.known)
     return Record(
-        id=f"{instance}-{_next_number(records):04d}-{_digest(seen.files, about)}",
+        id=f"{instance}-{records.next_number:04d}-{_digest(seen.files, about)}",
         instance=instance,
         time=time,
         before=present.id if present else "",
@@ -176,20 +184,16 @@ def next_record(
     )
 
 
-def restoring_record(records: Sequence[Record], restored: Record, time: str) -> Record | None:
+def restoring_record(records: Records, restored: Record, time: str) -> Record | None:
     """The record of having gone back; None when that is written already."""
-    last = records[-1] if records else None
+    last = records.known[-1] if records.known else None
     if last is not None and last.restores == restored.id:
         return None
     return restored._replace(
-        id=f"{restored.instance}-{_next_number(records):04d}-{_digest(restored.files, restored.about)}",
+        id=f"{restored.instance}-{records.next_number:04d}-{_digest(restored.files, restored.about)}",
         time=time,
         restores=restored.id,
     )
-
-
-def _next_number(records: Sequence[Record]) -> int:
-    return int(records[-1].id.rsplit("-", 2)[1]) + 1 if records else 1
 
 
 def _digest(files: Sequence[Kept], about: dict[str, Any]) -> str:
@@ -236,10 +240,9 @@ def _unpatched(directory: str, known: dict[str, Kept]) -> Iterator[Change]:
             continue
         original = load_original(directory, patched.pristine)
         if original is None or now.what not in (patched.result, *patched.earlier):
-            raise RecordError(
-                f"{path} was edited since it was patched, or its original is lost; install the engine again"
-            )
-        yield Change(now, now._replace(what=patched.pristine), original)
+            raise RecordError(f"{path} was edited after it was patched, or its original is lost; reinstall the engine")
+        link = patched.link
+        yield Change(now, now._replace(what=patched.pristine) if link is None else Kept(path, LINK, link), original)
 
 
 def sources_of(record: Record | None, patches: str) -> list[str]:
@@ -274,7 +277,7 @@ def facts_of(directory: str) -> dict[str, Any]:
     names = {match[1] for match in matches if match}
     instances = {}
     for instance in sorted(names):
-        record = in_force(read_records(directory, instance)[0])
+        record = in_force(read_records(directory, instance).known)
         if record is not None:
             facts = {key: record.about[key] for key in FACTS if key in record.about}
             instances[instance] = {"id": record.id, "time": record.time, **facts}

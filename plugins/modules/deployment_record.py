@@ -191,34 +191,34 @@ def say(change: Change) -> dict[str, str]:
 def record_now(params: dict[str, Any], check_mode: bool, warnings: list[str]) -> dict[str, Any]:
     """Write the record of what is there, unless it is the last one."""
     directory, instance = params["directory"], params["instance"]
-    records, damaged = read_records(directory, instance)
-    warnings += damaged
+    records = read_records(directory, instance)
+    warnings += records.damaged
     time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     seen = survey(Scope(params["files"], params["trees"], params["patches_directory"]))
     if params["restores"]:
-        record = restoring_record(records, find(records, params["restores"]), time)
-    elif params["first"] and records:
+        record = restoring_record(records, find(records.known, params["restores"]), time)
+    elif params["first"] and records.known:
         record = None
     else:
         record = next_record(records, instance, seen, params["about"], time)
     if record is not None and not check_mode:
         write_record(directory, record, seen.contents)
     facts_written = write_facts(directory, params["facts_file"], check_mode) if params["facts_file"] else False
-    history = [*records, record] if record else records
+    history = [*records.known, record] if record else records.known
     return {
         "changed": record is not None or facts_written,
         "deployment": summary(history[-1]),
         "history": [summary(item) for item in history],
-        "in_force": getattr(in_force(records), "id", ""),
+        "in_force": getattr(in_force(records.known), "id", ""),
         "diff": [{"prepared": f"recorded as {record.id}\n"}] if record else [],
     }
 
 
 def give_back(params: dict[str, Any], check_mode: bool, warnings: list[str]) -> dict[str, Any]:
     """Give back the files of a deployment."""
-    records, damaged = read_records(params["directory"], params["instance"])
-    warnings += damaged
-    record = find(records, params["deployment"])
+    records = read_records(params["directory"], params["instance"])
+    warnings += records.damaged
+    record = find(records.known, params["deployment"])
     changes = changes_to(params["directory"], record, params["patches_directory"])
     sources = sources_of(record, params["patches_directory"])
     if not check_mode:
@@ -226,8 +226,8 @@ def give_back(params: dict[str, Any], check_mode: bool, warnings: list[str]) -> 
     return {
         "changed": bool(changes),
         "deployment": summary(record),
-        "history": [summary(item) for item in records],
-        "in_force": getattr(in_force(records), "id", ""),
+        "history": [summary(item) for item in records.known],
+        "in_force": getattr(in_force(records.known), "id", ""),
         "files": [change.then.path for change in changes],
         "sources": sources,
         "diff": [say(change) for change in changes],

@@ -101,6 +101,29 @@ def draft_layers(
     return found._replace(patches=[*wrapper, *found.patches])
 
 
+def captured_boundaries(ids: Sequence[int], engine: str, release: str, target: str) -> tuple[list[int], str]:
+    """The boundaries that ids in a draft's configuration make a release capture, and by which rule.
+
+    The way back from `draft_layers`. Raises ValueError for an engine, a release or a target whose rule is not known.
+    """
+    if engine not in KNOWN or not matches(release, [KNOWN[engine]]):
+        raise ValueError(f"the rule of {engine} {release} for draft layers is not known")
+    if engine == "vllm":
+        return list(ids), f"vLLM {release} takes ids as they are"
+    if target not in (*_SGLANG_CONDITIONAL, *_SGLANG_PLUS_ONE):
+        raise ValueError(f"no rule is known for {target} on SGLang")
+    if target in _SGLANG_PLUS_ONE or matches(release, ["<0.5.13"]):
+        return [item + 1 for item in ids], f"SGLang {release} adds 1 to every id for {target}"
+    if list(ids[:1]) == [1]:
+        return [item + 1 for item in ids], f"SGLang {release} adds 1 to every id for {target} when the first one is 1"
+    return list(ids), f"SGLang {release} takes ids for {target} as they are, unless the first one is 1"
+
+
+def default_boundaries(layers: int) -> list[int]:
+    """What both engines feed a draft that names no layers."""
+    return sorted({2, layers // 2, layers - 3})
+
+
 def _check_boundaries(boundaries: Sequence[int], layers: int | None) -> None:
     whole = all(isinstance(item, int) and not isinstance(item, bool) and item >= 0 for item in boundaries)
     if not boundaries or not whole or sorted(set(boundaries)) != list(boundaries):

@@ -25,6 +25,7 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_model i
 from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_read import Reader
 from ansible_collections.blackwell.inference.plugins.plugin_utils._recap_words import clean, finite
 
+NOTHING_YET = "none"  # the decision of the record of what was there before the first deployment
 KEYS = ("host", "deployment", "with", "without", "patches", "purged", "nccl", "findings", "history")
 
 
@@ -233,16 +234,24 @@ def _sorted_findings(findings: list[Finding] | None) -> list[Finding] | None:
 
 
 def _past(reader: Reader, present: Deployment | None) -> Past | None:
-    """An earlier deployment; None for the present one, which a list of all deployments holds as well."""
-    if present and present.id and reader.text("id") == present.id:
+    """An earlier deployment; None for the present one, and for what was there before the first one."""
+    about = reader.inner("about", lambda inner: inner) or Reader({}, reader.place, reader.unread)
+    is_present = present is not None and present.id is not None and reader.text("id") == present.id
+    if is_present or about.fields.get("decision") == NOTHING_YET:
         return None
     return Past(
         time=reader.text("time"),
-        decision=reader.word("decision", DECISIONS),
-        accept_length=reader.number("accept_length"),
-        speed_with=reader.number("tokens_per_second_with"),
-        speed_without=reader.number("tokens_per_second_without"),
+        decision=about.word("decision", DECISIONS),
+        accept_length=about.number("accept_length"),
+        speed_with=_first_median(about, "tokens_per_second_with"),
+        speed_without=_first_median(about, "tokens_per_second_without"),
     )
+
+
+def _first_median(reader: Reader, key: str) -> float | None:
+    """The speed of the fewest streams."""
+    spreads = reader.rows(key, _spread) or []
+    return min(spreads, key=lambda spread: spread.streams).median if spreads else None
 
 
 def _sorted_history(history: list[Past] | None) -> list[Past] | None:

@@ -198,12 +198,15 @@ FINDINGS: list[dict[str, Any]] = [
 
 
 def past(day: str, decision: str, length: float | None, with_: float | None, without: float | None) -> dict[str, Any]:
+    """An earlier deployment, as deployment_record has it."""
     return {
         "time": f"2026-{day}T09:30:00Z",
-        "decision": decision,
-        "accept_length": length,
-        "tokens_per_second_with": with_,
-        "tokens_per_second_without": without,
+        "about": {
+            "decision": decision,
+            "accept_length": length,
+            "tokens_per_second_with": [] if with_ is None else [{"streams": 1, "median": with_}],
+            "tokens_per_second_without": [] if without is None else [{"streams": 1, "median": without}],
+        },
     }
 
 
@@ -324,7 +327,7 @@ def odd() -> dict[str, Any]:
         "purged": "all",
         "nccl": {"variables": {}, "warnings": [1]},
         "findings": [{"severity": "error"}],
-        "history": [{"time": None, "decision": 3, "tokens_per_second_with": -1}],
+        "history": [{"time": None, "about": {"decision": 3, "tokens_per_second_with": -1}}],
     }
 
 

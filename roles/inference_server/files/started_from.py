@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prints what a server is started from, and one digest over it; Python 3.8 and later, standard library.
 
-    started_from.py [--write FILE] THING...
+    started_from.py [--write FILE] [--without FILE] THING...
 
 The unit runs it just before each start and hands the digest to the process, so a running server says what it was really
 started from: also after a restart by hand, by systemd, or at boot. The role runs it to learn what the node holds now.
@@ -15,7 +15,8 @@ A THING is one of:
     model:DIRECTORY   files of a model: up to 16 MiB by content, larger ones (weights) by size and modification time,
                       since reading hundreds of gigabytes would take minutes; hidden files don't count
 
-The output is an environment file: each thing with its digest as a comment, then SPECDECODE_DIGEST.
+The output is an environment file: each thing with its digest as a comment, then SPECDECODE_DIGEST. --without tells what
+it would be if a file were not there.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def file_digest(path: str) -> str:
     return total.hexdigest()
 
 
-def units_digest(directory: str) -> str:
+def units_digest(directory: str, without: str = "") -> str:
     """The digest over the drop-ins in a directory, as systemd would read them."""
-    paths = sorted(glob.glob(os.path.join(glob.escape(directory), "*.conf")))
+    paths = [path for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.conf"))) if path != without]
     return digest_of([word for path in paths for word in (path, file_digest(path))]) if paths else ABSENT
 
 
@@ -93,7 +94,7 @@ def _about(directory: str, path: str) -> str:
     return f"{status.st_size} bytes of {status.st_mtime_ns}"
 
 
-KINDS: dict[str, Callable[[str], str]] = {
+KINDS: dict[str, Callable[..., str]] = {
     "file": file_digest,
     "units": units_digest,
     "packages": packages_digest,
@@ -101,15 +102,19 @@ KINDS: dict[str, Callable[[str], str]] = {
 }
 
 
-def describe(things: list[str]) -> str:
+def describe(things: list[str], without: str = "") -> str:
     """The environment file; ValueError for a thing of no known kind."""
-    lines = []
-    for thing in things:
-        kind, _colon, path = thing.partition(":")
-        if kind not in KINDS or not os.path.isabs(path):
-            raise ValueError(f"{thing!r} is none of {', '.join(KINDS)} with an absolute path")
-        lines.append(f"# {KINDS[kind](path)} {thing}")
+    lines = [f"# {_digest_of_thing(thing, without)} {thing}" for thing in things]
     return "\n".join([*lines, f"SPECDECODE_DIGEST={digest_of(lines)}", ""])
+
+
+def _digest_of_thing(thing: str, without: str) -> str:
+    kind, _colon, path = thing.partition(":")
+    if kind not in KINDS or not os.path.isabs(path):
+        raise ValueError(f"{thing!r} is none of {', '.join(KINDS)} with an absolute path")
+    if kind == "units":
+        return units_digest(path, without)
+    return ABSENT if path == without else KINDS[kind](path)
 
 
 def write(path: str, text: str) -> None:
@@ -124,11 +129,12 @@ def write(path: str, text: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Print the environment file, or write it."""
-    target = ""
-    if arguments[:1] == ["--write"]:
-        target, arguments = arguments[1], arguments[2:]
+    options = {"--write": "", "--without": ""}
+    while arguments[:1] and arguments[0] in options:
+        options[arguments[0]], arguments = arguments[1], arguments[2:]
+    target = options["--write"]
     try:
-        text = describe(arguments)
+        text = describe(arguments, options["--without"])
         if target:
             write(target, text)
         else:

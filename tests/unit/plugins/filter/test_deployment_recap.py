@@ -274,6 +274,11 @@ class TestJudgement:
         ]
         assert len(first(node)["history"]) == len(nodes.HISTORY)
 
+    def test_what_was_there_before_the_first_deployment_is_none(self):
+        node = nodes.kept()
+        node["history"] = [{"time": "2026-09-01T00:00:00Z", "about": {"decision": "none"}}, *nodes.HISTORY]
+        assert len(first(node)["history"]) == len(nodes.HISTORY)
+
     def test_history_is_sorted_and_says_where_this_one_stands(self):
         node = nodes.kept()
         node["history"] = nodes.HISTORY[::-1]

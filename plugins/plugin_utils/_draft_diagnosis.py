@@ -1,0 +1,97 @@
+# Copyright (c) 2026 the blackwell.inference authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a draft that loads, and answers, is not accepted: the layers that it is fed, and the head that it lacks.
+
+Neither is an error to an engine. A draft that is fed other layers than it was trained on, or that borrows the head of
+its target, drafts tokens that are refused, and the answers stay right (seen with vLLM 0.32.0, 2026-11: accept length
+1.00 in both cases).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.blackwell.inference.plugins.plugin_utils._draft_layers import (
+    KEY,
+    captured_boundaries,
+    default_boundaries,
+    draft_layers,
+)
+
+FAR_BELOW = 0.75  # of the declared accept length; what a prompt does to acceptance is less (0.88 to 1.18 of the mean)
+NOTHING_ACCEPTED = 1.05  # an accept length that counts as that: the first tokens of an answer may be accepted by chance
+
+
+class Served(NamedTuple):
+    """What serves the draft, and what is known of the draft."""
+
+    engine: str
+    release: str
+    boundaries: Sequence[int]  # the layers that the draft was trained on; empty when not declared
+
+
+def diagnose(look: Mapping[str, Any], served: Served, accept_length: float | None, declared: float = 0.0) -> list[str]:
+    """What speaks for a wrong draft: sentences with the ids in force, those expected, and the rule. Empty for none.
+
+    look: what look_at_draft.py saw; accept_length: as measured; declared: as published, 0 when not known.
+    """
+    if accept_length is None:
+        return []
+    if accept_length > NOTHING_ACCEPTED and not (declared and accept_length < FAR_BELOW * declared):
+        return []
+    return [*_head(look, served), *_layers(look, served)]
+
+
+def _head(look: Mapping[str, Any], served: Served) -> list[str]:
+    if look.get("has_head") is not False:
+        return []
+    return [
+        f"the draft {look.get('draft_path')} has no lm_head.weight, so that {served.engine} lends it the target's, "
+        "which it was perhaps not trained with; get the whole draft from its publisher"
+    ]
+
+
+def _layers(look: Mapping[str, Any], served: Served) -> list[str]:
+    target = look.get("target") or {}
+    architecture = next(iter(target.get("architectures") or []), "")
+    ids, source = _ids_in_force(look.get("draft") or {}, served.engine)
+    try:
+        if ids is None:
+            layers = target.get("num_hidden_layers")
+            if not isinstance(layers, int):
+                return []
+            fed, rule = default_boundaries(layers), f"its default for {layers} layers, since config.json names none"
+        else:
+            fed, rule = captured_boundaries(ids, served.engine, served.release, architecture)
+        force = f"ids {list(ids)} ({source})" if ids is not None else "no ids"
+        sentence = f"the draft is fed the boundaries {fed} of {architecture}: {force}; {rule}"
+        return [f"{sentence}. {_expected(look, served, architecture, fed)}"]
+    except ValueError as error:
+        return [f"which layers the draft is fed is not known: {error}"]
+
+
+def _ids_in_force(draft: Mapping[str, Any], engine: str) -> tuple[list[int] | None, str]:
+    """The ids that the engine reads, and where. vLLM reads the top level, SGLang eagle_config."""
+    nested = draft.get("eagle_config")
+    place, where = (nested, f"eagle_config.{KEY}") if engine == "sglang" else (draft, KEY)
+    ids = place.get(KEY) if isinstance(place, Mapping) else None
+    return (ids if isinstance(ids, list) else None), f"{where} in its config.json"
+
+
+def _expected(look: Mapping[str, Any], served: Served, architecture: str, fed: Sequence[int]) -> str:
+    if not served.boundaries:
+        return (
+            "If it was trained on others, say so: set registry_patches_draft to its directory and "
+            "registry_patches_draft_boundaries to those layers"
+        )
+    if list(served.boundaries) == list(fed):
+        return "That is what registry_patches_draft_boundaries says it was trained on"
+    layers = (look.get("target") or {}).get("num_hidden_layers")
+    wanted = draft_layers(served.boundaries, served.engine, served.release, architecture, layers)
+    return (
+        f"It was trained on {list(served.boundaries)} (registry_patches_draft_boundaries), for which "
+        f"{served.engine} {served.release} needs ids {wanted.ids}: set registry_patches_draft to "
+        f"{look.get('draft_path')}, and the draft model of the server to registry_patches_draft_directory"
+    )
