@@ -70,6 +70,10 @@ _value:
       description: What speaks against it, each with the fact, the rule and what to do.
       type: list
       elements: str
+    facts:
+      description: What was measured, with what is asked, whatever the judgement is.
+      type: list
+      elements: str
     speedups:
       description:
         - For each number of streams C(ratio), C(differs) (false where the ranges meet) and C(effective) (1.0 then).

@@ -38,10 +38,14 @@ class Speedup(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """`holds` when nothing speaks against it; `reasons` say what does, each with fact, rule and next step."""
+    """`holds` when nothing speaks against it; `reasons` say what does, each with fact, rule and next step.
+
+    `facts` say what was measured and what is asked, whatever the judgement is.
+    """
 
     holds: bool
     reasons: list[str]
+    facts: list[str]
     speedups: list[dict[str, Any]]
     texts_differ: list[str]
 
@@ -65,7 +69,13 @@ def decide(measured: Mapping[str, Any], plain: Mapping[str, Any], limits: Limits
         *(_text(differ) if limits.equal_text else []),
     ]
     described = [{**item._asdict(), "effective": item.effective} for item in speedups]
-    return Decision(not reasons, reasons, described, differ)
+    facts = [
+        *_accept_length_fact(measured, limits),
+        *_speed_facts(speedups[:1], limits.speedup_min),
+        *_speed_facts(speedups[1:], limits.speedup_many_min),
+        *(_text_fact(differ, limits) if plain else []),
+    ]
+    return Decision(not reasons, reasons, facts, described, differ)
 
 
 def compare_speeds(measured: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]]) -> list[Speedup]:
@@ -130,4 +140,30 @@ def _text(differ: Sequence[str]) -> list[str]:
     return [
         f"the text differs from that without speculation for {', '.join(differ)}, and specdecode_gate_equal_text asks "
         "for equality; compare the two in measurements.jsonl"
+    ]
+
+
+def _asked(least: float) -> str:
+    return f"at least {least:g} is asked" if least else "not judged"
+
+
+def _accept_length_fact(measured: Mapping[str, Any], limits: Limits) -> list[str]:
+    length = measured.get("accept_length")
+    return [] if length is None else [f"accept length {length:g} ({_asked(limits.accept_length_min)})"]
+
+
+def _speed_facts(speedups: Sequence[Speedup], least: float) -> list[str]:
+    facts = []
+    for item in speedups:
+        noise = "" if item.differs else ", which is within the spread: no difference"
+        streams = "one stream" if item.streams == 1 else f"{item.streams} streams"
+        facts.append(f"{streams}: {item.ratio:g} times the speed without speculation{noise} ({_asked(least)})")
+    return facts
+
+
+def _text_fact(differ: Sequence[str], limits: Limits) -> list[str]:
+    if not differ:
+        return ["all texts equal those without speculation"]
+    return [
+        f"other texts than without speculation for {', '.join(differ)}{'' if limits.equal_text else ' (not judged)'}"
     ]

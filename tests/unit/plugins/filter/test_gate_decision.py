@@ -37,6 +37,20 @@ def test_a_faster_server_holds():
     assert result["holds"]
     assert result["reasons"] == []
     assert result["speedups"] == [{"streams": 1, "ratio": 1.345, "differs": True, "effective": 1.345}]
+    assert result["facts"] == [
+        "accept length 2.8 (at least 1.8 is asked)",
+        "one stream: 1.345 times the speed without speculation (at least 1.3 is asked)",
+        "all texts equal those without speculation",
+    ]
+
+
+def test_facts_say_what_is_not_judged():
+    plain = run(speed(100, 8), texts={"code-sql": "b" * 64})
+    assert gate_decision(run(speed(103, 8)), plain, {})["facts"] == [
+        "accept length 2.8 (not judged)",
+        "one stream: 1.03 times the speed without speculation, which is within the spread: no difference (not judged)",
+        "other texts than without speculation for code-sql (not judged)",
+    ]
 
 
 @pytest.mark.parametrize(("least", "holds"), [(1.0, True), (1.05, False)])
