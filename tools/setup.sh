@@ -1,7 +1,8 @@
 #!/bin/sh
 # setup.sh: makes sure that this machine can build nodes and run the collection:
 # the system packages, and the Python environment .venv from requirements/dev.txt.
-# It does only what is missing. PYTHON names an interpreter (3.11 or later) to use.
+# It does only what is missing. An argument "COMMAND PACKAGE" names one more command that is needed, and PYTHON an
+# interpreter (3.11 or later) to use.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,6 +14,8 @@ ssh-keygen openssh-client
 iptables iptables
 rsync rsync
 git git'
+[ $# = 0 ] || needed="$needed
+$1"
 
 missing_packages() {
     echo "$needed" | while read -r command package; do

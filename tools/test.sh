@@ -45,6 +45,12 @@ upstream_all() {
     python -m pytest tests/upstream --all-releases --matrix docs/reference/patch_matrix.md
 }
 
+recap() {
+    say "Recap: the page in a headless Chromium"
+    tools/setup.sh "chromium chromium"
+    python -m pytest tests/recap
+}
+
 benchmark() {
     say "Benchmark: pyc_invalidate, as ratios"
     python -m pip install --quiet --require-hashes --requirement requirements/benchmark.txt
@@ -74,7 +80,7 @@ scenario() {
 }
 
 nodes() {
-    for name in default registry_patches recordings; do scenario "$name"; done
+    for name in default registry_patches recordings speed; do scenario "$name"; done
 }
 
 # What takes longer than CI should: every way in which a server or an installation fails.
@@ -85,12 +91,13 @@ nodes_failing() {
 say "Setting up: system packages and .venv"
 tools/setup.sh
 PATH=$PWD/.venv/bin:$PATH
-[ "${1:-all}" != all ] || set -- lint sanity unit upstream tarball nodes
+[ "${1:-all}" != all ] || set -- lint sanity unit recap upstream tarball nodes
 for part; do
     case $part in
     lint) lint ;;
     sanity) sanity ;;
     unit) unit ;;
+    recap) recap ;;
     upstream) upstream ;;
     upstream-all) upstream_all ;;
     benchmark) benchmark ;;
@@ -98,7 +105,7 @@ for part; do
     nodes) nodes ;;
     nodes-failing) nodes_failing ;;
     *)
-        echo "usage: test.sh all|lint|sanity|unit|upstream|upstream-all|benchmark|tarball|nodes|nodes-failing" >&2
+        echo "usage: test.sh all|lint|sanity|unit|recap|upstream|upstream-all|benchmark|tarball|nodes|nodes-failing" >&2
         exit 2
         ;;
     esac

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from ansible_collections.blackwell.inference.tests.deployment.node import Node, changes
 
 DEPLOY, VERIFY, ROLL_BACK = "deploy_specdecode.yml", "verify_specdecode.yml", "rollback_specdecode.yml"
@@ -25,10 +24,11 @@ FILES = (
     "-printf '%p %m %u %g %l ' -exec sha256sum {} ';' 2>/dev/null | sort"
 )
 RUNS = "tr '\\0' ' ' < /proc/$(systemctl show --property=MainPID --value specdecode@main.service)/cmdline"
-COMPLETION = """
-curl --silent --fail http://127.0.0.1:8000/v1/completions -H Content-Type:application/json
---data '{"model": "glm4-tiny", "prompt": "abc", "max_tokens": 24, "temperature": 0}'
-""".replace("\n", " ")
+TEXT = (
+    "curl --silent --fail http://127.0.0.1:8000/v1/completions -H Content-Type:application/json "
+    """--data '{"model": "glm4-tiny", "prompt": "abc", "max_tokens": 24, "temperature": 0}' """
+    """| grep --only-matching '"text":[^,]*'"""
+)
 
 
 def served(draft: str, **more: Any) -> dict[str, Any]:
@@ -38,50 +38,53 @@ def served(draft: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_right_draft_is_kept(node: Node) -> None:
-    node.play(DEPLOY)
     facts = node.facts()
     assert facts["decision"] == "keep"
     assert 1.9 < facts["accept_length"] <= 2.0
-    recap = node.recap()
-    assert recap["deployment"]["decision"] == "keep"
-    assert recap["with"]["accept_length"] == facts["accept_length"]
-    page = (node.directory / "recap/recap.html").read_text(encoding="utf-8")
-    assert "glm4-eagle3-interface" in page and "src=" not in page
+    assert "speculative" in node.shell(RUNS)
 
 
-@pytest.mark.parametrize(
-    ("draft", "says"),
-    [
-        (
-            WRONG_LAYERS,
-            ["boundaries [2, 4, 5]", "trained on [0, 2, 4]", "needs ids [0, 2, 4]", "takes ids as they are"],
-        ),
-        (HEADLESS, ["no lm_head.weight"]),
-    ],
-)
-def test_a_wrong_draft_falls_back_is_diagnosed_and_undone(node: Node, draft: str, says: list[str]) -> None:
-    before, text = node.shell(FILES), node.shell(COMPLETION + "| grep -o '\"text\":[^,]*'")
+def test_a_draft_that_is_fed_other_layers_falls_back_is_diagnosed_and_undone(node: Node) -> None:
+    before, text = node.shell(FILES), node.shell(TEXT)
     # a play that died while it wrote a line
     node.shell('printf \'{"time": "20\' >> /var/lib/specdecode/measurements.jsonl')
-    wrong = served(draft, registry_patches_draft_boundaries=[0, 2, 4], specdecode_gate_accept_length_declared=2.0)
+    wrong = served(
+        WRONG_LAYERS, registry_patches_draft_boundaries=[0, 2, 4], specdecode_gate_accept_length_declared=2.0
+    )
     node.play(DEPLOY, **wrong)
     facts = node.facts()
     assert facts["decision"] == "fallback" and facts["accept_length"] == 1.0
     reasons = " ".join(facts["reasons"])
-    assert all(part in reasons for part in says), reasons
+    for part in ("boundaries [2, 4, 5]", "takes ids as they are", "trained on [0, 2, 4]", "needs ids [0, 2, 4]"):
+        assert part in reasons
     assert "speculative" not in node.shell(RUNS)
-    assert node.shell(COMPLETION + "| grep -o '\"text\":[^,]*'") == text
+    assert node.shell(TEXT) == text
+    recap = node.recap()
+    assert recap["deployment"]["decision"] == "fallback" and recap["with"]["accept_length"] == 1.0
+    assert [past["decision"] for past in recap["history"]] == ["keep"]
+    page = (node.directory / "recap/recap.html").read_text(encoding="utf-8")
+    assert "glm4-eagle3-interface" in page and "src=" not in page
 
-    # the next run neither tries again nor changes anything, and fails where a fallback shall
-    assert changes(node.play(DEPLOY, **wrong)) == []
-    node.play(DEPLOY, "failed", **{**wrong, "specdecode_gate_fallback_fails": True})
+    # the next run neither tries again nor changes anything, and fails as asked
+    again = node.play(DEPLOY, "failed", **{**wrong, "specdecode_gate_fallback_fails": True})
+    assert changes(again) == []
+    assert "so that it serves without" in again.stdout.read()
     assert changes(node.play(VERIFY, **wrong)) == []
 
     node.play(ROLL_BACK)
     assert node.shell(FILES) == before
     assert node.facts()["decision"] == "keep"
     assert "speculative" in node.shell(RUNS)
-    assert changes(node.play(VERIFY)) == []
+
+
+def test_a_draft_without_a_head_falls_back_is_diagnosed_and_undone(node: Node) -> None:
+    before = node.shell(FILES)
+    node.play(DEPLOY, **served(HEADLESS))
+    facts = node.facts()
+    assert facts["decision"] == "fallback" and facts["accept_length"] == 1.0
+    assert "no lm_head.weight" in " ".join(facts["reasons"])
+    node.play(ROLL_BACK)
+    assert node.shell(FILES) == before
 
 
 def test_the_right_ids_by_boundaries_repair_it(node: Node) -> None:
@@ -93,16 +96,7 @@ def test_the_right_ids_by_boundaries_repair_it(node: Node) -> None:
     assert 1.9 < facts["accept_length"] <= 2.0
     node.play(ROLL_BACK)
     assert node.shell(FILES) == before
-
-
-def test_a_deployment_that_fails_gives_back_the_one_before(node: Node) -> None:
-    before = node.shell(FILES)
-    failed = node.play(DEPLOY, "failed", **served(HEADLESS, specdecode_gate_otherwise="fail"))
-    assert "was given back" in failed.stdout.read()
-    assert node.shell(FILES) == before
-    assert node.facts()["decision"] == "keep"
-    assert "speculative" in node.shell(RUNS)
-    assert changes(node.play(DEPLOY)) == []
+    assert changes(node.play(VERIFY)) == []
 
 
 def test_going_back_to_before_the_first_deployment_leaves_nothing_of_it(node: Node) -> None:

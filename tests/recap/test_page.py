@@ -12,9 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import browser
-import nodes
 import pytest
+from ansible_collections.blackwell.inference.tests.recap import browser, nodes
 
 HERE = Path(__file__).resolve().parent
 RECAPS = {"fleet": nodes.fleet(), "hostile": nodes.hostile(), "crowded": [nodes.crowded()], "none": []}
