@@ -61,9 +61,8 @@ from ansible_collections.blackwell.inference.plugins.plugin_utils._role_variable
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core carries no types
     """Ansible's entry point."""
 
-    def run(self, terms: Sequence[str], variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[str]:
+    def run(self, terms: Sequence[str], variables: Mapping[str, Any] | None = None, **_options: Any) -> list[str]:
         """The problems of all named roles, in their order; AnsibleLookupError for a role that is not there."""
-        self.set_options(var_options=variables, direct=kwargs)
         told: list[str] = []
         try:
             for role in terms:

@@ -66,7 +66,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     environment = {**os.environ, "ANSIBLE_CONFIG": str(TOP / "ansible.cfg"), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
     ran = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     ends = re.findall(r"(?m)^(?:fatal|failed): \[(\w+)\].*?=> (.*)$", ran.stdout)
-    return {name: json.loads(result)["msg"] for name, result in ends}
+    return {name: " ".join(map(str, json.loads(result).values())) for name, result in ends}
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)), ids=[str(changed) for changed, _says in REFUSED])
