@@ -65,6 +65,9 @@ _value:
     accepted:
       description: Whether the finding was accepted beforehand.
       type: bool
+    acceptable:
+      description: Whether a server may serve all the same. Else a later step fails even if the finding is accepted.
+      type: bool
 """
 
 from collections.abc import Callable

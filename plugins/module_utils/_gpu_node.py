@@ -200,11 +200,24 @@ def _read_isolation(findings: Findings) -> None:
     command_line = " ".join(findings.facts["kernel_arguments"] or [])
     iommu, reason = iommu_facts(findings.tree, addresses, command_line)
     acs, reasons = acs_facts(findings.tree, addresses)
-    if findings.facts["virtual_machine"] is not False and not acs["redirect"]:
-        acs["redirect"] = None  # the bridges that count are the host's, and a guest sees others
-        reasons["redirect"] = "this is a virtual machine, or may be one: it does not see the bridges of its host"
+    told = {**({"iommu.mode": reason} if reason else {}), **{f"acs.{path}": why for path, why in reasons.items()}}
+    if findings.facts["virtual_machine"] is not False:
+        told.update(_forget_what_a_guest_cannot_see(iommu, acs))
     findings.facts.update(iommu=iommu, acs=acs)
-    if reason:
-        findings.unknown("iommu.mode", reason)
-    for path, why in reasons.items():
-        findings.unknown(f"acs.{path}", why)
+    for path, why in told.items():
+        findings.unknown(path, why)
+
+
+def _forget_what_a_guest_cannot_see(iommu: dict[str, Any], acs: dict[str, Any]) -> dict[str, str]:
+    """Set to None what only the host of a virtual machine could rule out; returns the reason of each, by its path.
+
+    The IOMMU and the bridges that count are the host's. What stands in the way inside the guest counts all the same.
+    """
+    told = {}
+    if iommu["mode"] != "translated":
+        iommu["mode"] = None
+        told["iommu.mode"] = "this is a virtual machine, or may be one: it does not see the IOMMU of its host"
+    if not acs["redirect"]:
+        acs["redirect"] = None
+        told["acs.redirect"] = "this is a virtual machine, or may be one: it does not see the bridges of its host"
+    return told

@@ -247,7 +247,9 @@ ansible_facts:
           type: complex
           contains:
             mode:
-              description: V(off), V(passthrough) or V(translated). V(translated) if one GPU is.
+              description:
+                - V(off), V(passthrough) or V(translated). V(translated) if one GPU is.
+                - V(null) in a virtual machine that does not translate itself, since the IOMMU of its host is not seen.
               type: str
             types:
               description: The kernel's word for the IOMMU group of each GPU that is in one, by its PCI address.

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import (
     ALGORITHMS,
     CHAIN_ALGORITHMS,
+    NO_OWN_ALL_REDUCE,
     OWNED_OPTIONS,
+    PCIE_ALL_REDUCE,
     SECRET_OPTIONS,
     VLLM_OWNED_SETTINGS,
     VLLM_SETTINGS,
@@ -170,6 +172,15 @@ def chain_draft_tokens(server: Server, _release: EngineRelease) -> str:
     if spec.num_draft_tokens == spec.num_steps + 1:
         return ""
     return f"num_steps is {spec.num_steps} with topk 1, and num_draft_tokens is {spec.num_draft_tokens}"
+
+
+def own_all_reduce(server: Server, _release: EngineRelease) -> str:
+    if server.environment.get("NCCL_P2P_DISABLE") != "1" or server.tensor_parallel < 2:
+        return ""
+    on = [name for name in PCIE_ALL_REDUCE.values() if server.environment.get(name, "").lower() in ("1", "true")]
+    if server.tensor_parallel == 2 and _extra(server, NO_OWN_ALL_REDUCE.lstrip("-")) is None:
+        on.append(f"tensor_parallel 2 without {NO_OWN_ALL_REDUCE}")
+    return f"the environment sets NCCL_P2P_DISABLE=1, with {' and '.join(on)}" if on else ""
 
 
 # --- SGLang -----------------------------------------------------------------------------------------------------

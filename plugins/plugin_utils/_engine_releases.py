@@ -77,6 +77,14 @@ OWNED_OPTIONS: dict[str, dict[str, str]] = {
         "config": "config_file",
     },
 }
+# The engines' own all-reduce works over P2P and asks the driver, not NCCL. Without NVLink it is on by itself for
+# exactly two ranks (custom_all_reduce.py of both; vllm-project/vllm issue 51513, 2026-09: it hangs two RTX PRO 6000
+# behind a translating IOMMU with ACS redirect). The switches turn on another one, over PCIe, for more ranks.
+NO_OWN_ALL_REDUCE = "--disable-custom-all-reduce"
+PCIE_ALL_REDUCE = {
+    "sglang": "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE",
+    "vllm": "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC",
+}
 SECRET_OPTIONS = ("api-key", "admin-api-key", "ssl-keyfile-password", "hf-token")
 
 # Keys of vLLM's speculative configuration that the variables already set.

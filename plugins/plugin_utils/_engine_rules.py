@@ -13,7 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ansible_collections.blackwell.inference.plugins.plugin_utils import _engine_checks as checks
-from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import EngineRelease, within
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import (
+    NO_OWN_ALL_REDUCE,
+    EngineRelease,
+    within,
+)
 from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_server import Server
 
 SGLANG_ARGS = "sglang/srt/server_args.py"
@@ -240,6 +244,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "vllm-owned-option", "vllm", "", checks.owned_option("vllm"),
         "The last one of two equal options wins without a word.", "Use the variable.", "vllm/engine/arg_utils.py",
+    ),
+    Rule(
+        "own-all-reduce", "", "", checks.own_all_reduce,
+        "The engine's own all-reduce does not ask NCCL and uses P2P all the same, so a hang stays.",
+        f"Add {NO_OWN_ALL_REDUCE} to extra_arguments, and leave the switches of an all-reduce over PCIe out.",
+        "custom_all_reduce.py of both engines; vllm-project/vllm issue 51513", severity="warning",
     ),
     Rule(
         "secret-in-arguments", "", "", checks.secret_option,

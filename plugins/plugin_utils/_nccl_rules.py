@@ -13,6 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.blackwell.inference.plugins.plugin_utils._engine_releases import (
+    NO_OWN_ALL_REDUCE,
+    PCIE_ALL_REDUCE,
+)
 from ansible_collections.blackwell.inference.plugins.plugin_utils._nccl_names import (
     CUDA_CONNECTIONS,
     DEPRECATED,
@@ -180,6 +184,7 @@ def decide(node: Node, profile: object, overrides: object, engine: object = "") 
     _apply_overrides(chosen, wanted, warnings, notes)
     _refuse_contradictions(chosen)
     warnings += _value_warnings(chosen, str(engine or ""))
+    warnings += _own_all_reduce_warnings(node, chosen, str(engine or ""))
     notes += _engine_notes(chosen, str(engine or ""))
     # An override may come last in the inventory and first in the alphabet; the order must not depend on it.
     return _result([chosen[name] for name in sorted(chosen)], warnings, notes, wanted)
@@ -269,8 +274,7 @@ def _node_warnings(node: Node) -> list[str]:
     if several and _hangs(node):
         warnings.append(
             "The IOMMU translates and ACS redirects peer traffic: P2P hangs here, so it is disabled. The cure is "
-            "iommu=pt on the kernel command line, or ACS redirect off on the bridges above the GPUs. Until then turn "
-            "off the engine's own all-reduce as well (--disable-custom-all-reduce), which does not ask NCCL."
+            "iommu=pt on the kernel command line, or ACS redirect off on the bridges above the GPUs."
         )
     elif several and node.translated and node.redirect is None:
         why = node.why.get("acs.redirect") or node.why.get("acs") or "the bridges' configuration could not be read"
@@ -329,6 +333,18 @@ def _value_warnings(chosen: Mapping[str, Mapping[str, str]], engine: str) -> lis
         if forced is not None and forced != value:
             warnings.append(f"{engine} overwrites {name} with {forced}; the value {value} has no effect.")
     return warnings
+
+
+def _own_all_reduce_warnings(node: Node, chosen: Mapping[str, Mapping[str, str]], engine: str) -> list[str]:
+    """What NCCL_P2P_DISABLE does not reach: the engines' own kernels, which talk over P2P without asking NCCL."""
+    if (node.gpus or 0) < 2 or chosen.get("NCCL_P2P_DISABLE", {}).get("value") != "1":
+        return []
+    switches = " and ".join(f"{name}=1" for key, name in PCIE_ALL_REDUCE.items() if engine in ("", key))
+    return [
+        "NCCL_P2P_DISABLE=1 is for NCCL alone. With two ranks the engines use P2P for an all-reduce of their own: add "
+        f"{NO_OWN_ALL_REDUCE} to inference_server_extra_arguments. With more ranks they leave it off over PCIe, but "
+        f"for what {switches} turns on: leave that out."
+    ]
 
 
 def _engine_notes(chosen: Mapping[str, Mapping[str, str]], engine: str) -> list[str]:

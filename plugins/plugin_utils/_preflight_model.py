@@ -170,6 +170,7 @@ class Check:
 
     `finds` is asked for the answer; `rule` and `remedy` may name wants in braces. `severity` is that of a broken rule;
     where the fact can't be known, the finding is one step milder. `hardware` says on which nodes the check is made.
+    `acceptable`: a server may serve all the same. Else a later step fails, so that nobody is offered to accept it.
     """
 
     id: str
@@ -179,6 +180,7 @@ class Check:
     remedy: str
     evidence: str
     hardware: str = field(default="any")
+    acceptable: bool = field(default=True)
 
     def applies(self, wants: Wants) -> bool:
         """Whether the check is made on a node of the declared hardware."""

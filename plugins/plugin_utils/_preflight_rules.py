@@ -30,6 +30,7 @@ HOST_CHECKS = (
         "packages, units and the environment are installed by root",
         "run the play with become: true",
         "design of this collection, 2026-11",
+        acceptable=False,
     ),
     Check(
         "distribution",
@@ -46,6 +47,7 @@ HOST_CHECKS = (
         "a lock holds wheels of one machine architecture",
         "set ml_env_lock to a lock made for this machine",
         "heads of the locks of this collection, 2026-11",
+        acceptable=False,
     ),
     Check(
         "glibc",
@@ -54,6 +56,7 @@ HOST_CHECKS = (
         "a manylinux wheel is only installed where the C library is as new as its name says",
         "use a newer release of the distribution, or set ml_env_lock to a lock for older ones",
         "PEP 600; heads of the locks of this collection, 2026-11",
+        acceptable=False,
     ),
     Check(
         "node_python",
@@ -62,6 +65,7 @@ HOST_CHECKS = (
         "modules of this collection need Python 3.8 or later on the node",
         "install a newer Python and name it by ansible_python_interpreter",
         "support matrix of ansible-core 2.18 to 2.21, 2026-11",
+        acceptable=False,
     ),
     Check(
         "python_missing",
@@ -70,6 +74,7 @@ HOST_CHECKS = (
         "the environment is made from an interpreter that is on the node; none is downloaded",
         "reinstall it, or set ml_env_python to another interpreter",
         "Debian 12 brings 3.11 and 13 brings 3.13, Ubuntu 24.04 brings 3.12 (2026-11)",
+        acceptable=False,
     ),
     Check(
         "python_release",
@@ -78,6 +83,7 @@ HOST_CHECKS = (
         "a lock holds the wheels of one release of Python",
         "set ml_env_python to an interpreter of {python_release}, or ml_env_lock to a lock made for this one",
         "names and heads of the locks of this collection, 2026-11",
+        acceptable=False,
     ),
     Check(
         "disk_space",
@@ -95,6 +101,7 @@ HOST_CHECKS = (
         "the environment is written by the roles, and its native modules are mapped executable",
         "remount it, or move the environment by ml_env_directory",
         "mount(8), dlopen(3)",
+        acceptable=False,
     ),
     Check(
         "model_files",
@@ -103,6 +110,7 @@ HOST_CHECKS = (
         "the server runs offline: a model that is named by directory must be complete before the start",
         "copy the model to the node, then compare with its model.safetensors.index.json",
         "HF_HUB_OFFLINE=1 in the server's environment; an engine reads the index first and dies on the missing shard",
+        acceptable=False,
     ),
     Check(
         "memory",
@@ -135,6 +143,7 @@ HOST_CHECKS = (
         "a unit that asks for more than systemd may give ends before its program starts (status 205/LIMITS)",
         "lower inference_server_limits, or raise the limits of the container that the node is (--ulimit)",
         "systemd.exec(5), process exit codes; the lab's nodes, 2026-11",
+        acceptable=False,
     ),
     Check(
         "port_taken",
@@ -143,6 +152,7 @@ HOST_CHECKS = (
         "the server must be the only one that listens at {host}, port {port}",
         "stop that process, or set inference_server_port to another port",
         "bind(2), EADDRINUSE; the other server would answer in place of ours",
+        acceptable=False,
     ),
     Check(
         "systemd_missing",
@@ -151,6 +161,7 @@ HOST_CHECKS = (
         "the server is a systemd unit",
         "boot the node with systemd (a container: --systemd=always and /sbin/init)",
         "sd_booted(3)",
+        acceptable=False,
     ),
     Check(
         "systemd_state",
@@ -196,6 +207,7 @@ GPU_CHECKS = (
         gpu.DRIVER_INSTALL,
         "design of this collection, 2026-11",
         hardware="gpu",
+        acceptable=False,
     ),
     Check(
         "gpu_missing",
@@ -214,6 +226,7 @@ GPU_CHECKS = (
         "set inference_server_tensor_parallel to the GPUs that are there, or bring back those that are missing",
         "an engine ends at the start with fewer devices than ranks",
         hardware="gpu",
+        acceptable=False,
     ),
     Check(
         "gpu_mixed",
@@ -268,6 +281,7 @@ GPU_CHECKS = (
         "install the open flavour (Ubuntu: apt-get install nvidia-driver-580-server-open), then reboot",
         "NVIDIA, open-gpu-kernel-modules: Blackwell is supported by the open modules only",
         hardware="gpu",
+        acceptable=False,
     ),
     Check(
         "driver_version",
@@ -286,6 +300,7 @@ GPU_CHECKS = (
         "set ml_env_lock to a lock with CUDA 12.8 or later and torch 2.7 or later",
         "PyTorch 2.7 release notes: the first wheels for Blackwell",
         hardware="gpu",
+        acceptable=False,
     ),
     Check(
         "nccl_release",
@@ -386,7 +401,8 @@ GPU_CHECKS = (
         "warning",
         fabric.p2p_refused,
         "GPUs that may not talk to each other directly go through the processor's memory",
-        "look at ACS, the IOMMU and BAR1; as long as P2P is refused, nccl_env sets NCCL for shared memory",
+        "look at ACS, the IOMMU and BAR1; as long as P2P is refused NCCL takes shared memory by itself, and nccl_env "
+        "sets no NCCL_P2P_LEVEL",
         "operators' reports, 2026: 0.4 us with P2P, about 14 us without",
         hardware="gpu",
     ),
@@ -483,6 +499,7 @@ def _finding(check: Check, facts: Facts, wants: Wants) -> dict[str, Any] | None:
         "remedy": (not isinstance(answer, Unknown) and answer.remedy) or check.remedy.format_map(values),
         "evidence": check.evidence,
         "accepted": check.id in wants.accepted,
+        "acceptable": check.acceptable or unknown,
     }
 
 

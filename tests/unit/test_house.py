@@ -58,6 +58,15 @@ class TestRole:
         assert "defaults/main.yml" in page
 
 
+def test_plays_that_pages_show_become_root():
+    pages = [TOP / "README.md", *TOP.glob("roles/*/README.md"), *TOP.glob("docs/**/*.md")]
+    for page in pages:
+        for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", page.read_text(encoding="utf-8")):
+            shown = yaml.safe_load(block)
+            for play in shown if isinstance(shown, list) else []:
+                assert "roles" not in play or play.get("become") is True, page
+
+
 def test_links_between_pages_lead_somewhere():
     for page in [TOP / "README.md", *TOP.glob("roles/*/README.md"), *TOP.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):

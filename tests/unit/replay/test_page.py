@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.blackwell.inference.tests.replay import hosts, page
+from ansible_collections.blackwell.inference.tests.unit.plugins.filter.preflight_case import find
 
 TOP = Path(__file__).parents[3]
 
@@ -36,3 +38,21 @@ def test_the_recorded_hosts_of_the_scenario_are_expected_as_the_page_says() -> N
         for severity in ("error", "warning"):
             ids = sorted(one["id"] for one in found if one["severity"] == severity)
             assert ids == sorted(wanted.get(f"expected_{severity}s", [])), name
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "ends"),
+    [
+        ("server-8x-two-sockets", {}, "To go on all the same, accept: node_preflight_accepted: [iommu_redirect]"),
+        ("driver-dead", {}, "A later step would fail of gpu_driver, accepted or not: mend that first."),
+        (
+            "orphans",
+            {"node.system.uid": 7},
+            "A later step would fail of privileges, accepted or not: mend that first. To go on all the same, accept: "
+            "node_preflight_accepted: [gpu_orphans]",
+        ),
+    ],
+)
+def test_only_what_may_be_accepted_is_offered(host: str, more: dict[str, Any], ends: str) -> None:
+    findings = find({"gpu_node": page.facts_of(host), **more}, {"tensor_parallel": 8})
+    assert page.table_of_findings(host, findings).splitlines()[-1] == f"Nothing was changed. {ends}"

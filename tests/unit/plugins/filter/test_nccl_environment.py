@@ -182,6 +182,23 @@ def test_disabling_p2p_drops_the_profiles_level_but_not_the_users() -> None:
         nccl_environment(node(), "throughput", {"NCCL_MIN_CTAS": 32, "NCCL_MAX_CTAS": 8})
 
 
+@pytest.mark.parametrize(
+    ("engine", "says"),
+    [
+        ("", "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE=1 and VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC=1"),
+        ("sglang", "what SGLANG_ENABLE_PCIE_IPC_ALLREDUCE=1 turns on"),
+        ("vllm", "what VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC=1 turns on"),
+    ],
+)
+def test_the_engines_own_all_reduce_is_warned_of_whoever_disables_p2p(engine: str, says: str) -> None:
+    for facts, overrides in ((node(**HANGING), {}), (node(2), {"NCCL_P2P_DISABLE": 1})):
+        warnings = nccl_environment(facts, "conservative", overrides, engine)["warnings"]
+        (warning,) = [text for text in warnings if "--disable-custom-all-reduce" in text]
+        assert says in warning and "inference_server_extra_arguments" in warning
+    for facts, overrides in ((node(1), {"NCCL_P2P_DISABLE": 1}), (node(), {"NCCL_P2P_DISABLE": 0}), (node(), {})):
+        assert nccl_environment(facts, "conservative", overrides, engine)["warnings"] == []
+
+
 def test_equal_limits_are_no_contradiction() -> None:
     limits = {"NCCL_MIN_CTAS": 8, "NCCL_MAX_CTAS": 8}
     assert values(nccl_environment(node(), "conservative", limits))["NCCL_MIN_CTAS"] == "8"

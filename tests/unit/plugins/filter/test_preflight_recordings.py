@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.blackwell.inference.plugins.filter.nccl_environment import nccl_environment
 from ansible_collections.blackwell.inference.plugins.module_utils._gpu_node import read_node
 from ansible_collections.blackwell.inference.tests.replay import hosts
 from ansible_collections.blackwell.inference.tests.unit.fixtures.gpu.trees import answers_of, tree_of
@@ -34,7 +35,12 @@ EXPECTED: dict[str, dict[str, str]] = {
     "wedged": {"gpu_wedged": "GPUs 2, 3"},
     "serving": {},
     "orphans": {"gpu_orphans": "41001", "shm_leftovers": "/dev/shm/nccl-"},
-    "virtual-machine": {"persistence": "GPUs 0", "uvm_hmm": "HMM is on", "cpu_governor": "schedutil"},
+    "virtual-machine": {
+        "iommu_redirect": "can't be known: this is a virtual machine",
+        "persistence": "GPUs 0",
+        "uvm_hmm": "HMM is on",
+        "cpu_governor": "schedutil",
+    },
 }
 
 
@@ -46,3 +52,12 @@ def test_a_recorded_host_is_judged(name: str, tmp_path: Path) -> None:
     found = {one["id"]: one["found"] for one in find({"gpu_node": gpu_node}, {"tensor_parallel": ranks})}
     assert set(found) == set(EXPECTED[name])
     assert [id_ for id_, words in EXPECTED[name].items() if words not in found[id_]] == []
+
+
+def test_the_remedy_for_refused_p2p_says_what_nccl_env_does(tmp_path: Path) -> None:
+    recording = hosts.recording("mixed")
+    gpu_node = read_node(tree_of(recording["files"], tmp_path / "host"), answers_of(recording["commands"]))
+    (finding,) = [one for one in find({"gpu_node": gpu_node}, {"tensor_parallel": 4}) if one["id"] == "p2p_refused"]
+    assert "nccl_env sets no NCCL_P2P_LEVEL" in finding["remedy"]
+    set_ = [variable["name"] for variable in nccl_environment(gpu_node, "latency")["variables"]]
+    assert not [name for name in set_ if name.startswith("NCCL_")]

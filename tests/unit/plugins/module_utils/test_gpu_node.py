@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,18 @@ class TestHosts:
         facts = look("virtual-machine")
         assert facts["acs"]["redirect"] is None
         assert "virtual machine" in facts["reasons"]["acs.redirect"]
+        assert facts["iommu"]["mode"] is None, "no IOMMU group in the guest says nothing about the host"
+        assert "virtual machine" in facts["reasons"]["iommu.mode"]
+
+    @pytest.mark.parametrize(("group", "mode"), [("DMA", "translated"), ("identity", None)])
+    def test_of_an_iommu_of_its_own_a_guest_knows_only_that_it_translates(
+        self, group: str, mode: str | None, look: Look, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        guest = replace(hosts.HOSTS["virtual-machine"], group_type=group)
+        monkeypatch.setitem(hosts.HOSTS, "virtual-machine", guest)
+        facts = look("virtual-machine")
+        assert facts["iommu"]["mode"] == mode
+        assert ("iommu.mode" in facts["reasons"]) is (mode is None)
 
 
 class TestWithoutNvidiaSmi:

@@ -50,6 +50,8 @@ def broken(engine: str, release: str, description: dict[str, Any]) -> list[str]:
     return [rule.id for rule, _message in found]
 
 
+NO_P2P = {"NCCL_P2P_DISABLE": "1"}
+
 # rule, engine, release, a server that breaks it, and one that is as near as possible and does not
 CASES = [
     ("sglang-algorithm", "0.5.9", server({"algorithm": "DFLASH", "draft_model": "/d"}), server(DRAFT)),
@@ -250,6 +252,18 @@ CASES = [
         "0.32.0",
         extra("--no-trust-remote-code"),
         extra("--no-enable-prefix-caching"),
+    ),
+    (
+        "own-all-reduce",
+        "0.32.0",
+        server(environment=NO_P2P, tensor_parallel=2),
+        server(environment=NO_P2P, tensor_parallel=2, extra_arguments=["--disable-custom-all-reduce"]),
+    ),
+    (
+        "own-all-reduce",
+        "0.33.0",
+        server(environment={**NO_P2P, "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC": "1"}, tensor_parallel=8),
+        server(environment=NO_P2P, tensor_parallel=8),
     ),
     (
         "secret-in-arguments",

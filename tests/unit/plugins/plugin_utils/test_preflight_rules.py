@@ -36,14 +36,15 @@ def role_file(name: str) -> dict[str, Any]:
 
 def readme_rows() -> list[str]:
     """The table of all checks as it has to stand in the README."""
-    rows = ["| id | severity | nodes | rule | remedy | evidence |", "|---|---|---|---|---|---|"]
+    rows = ["| id | severity | nodes | may be accepted | rule | remedy | evidence |", "|---|---|---|---|---|---|---|"]
     for check in CHECKS:
         nodes = "all" if check.hardware == "any" else check.hardware
         texts = [check.rule, check.remedy, check.evidence]
         rule, remedy, evidence = (text.replace("|", r"\|").replace(":g}", "}") for text in texts)
         rule, remedy = (re.sub(r"(?<!{){(\w+)}(?!})", r"`\1`", text) for text in (rule, remedy))
         rule, remedy = (text.replace("{{", "{").replace("}}", "}") for text in (rule, remedy))
-        rows.append(f"| `{check.id}` | {check.severity} | {nodes} | {rule} | {remedy} | {evidence} |")
+        accept = "yes" if check.acceptable else "no"
+        rows.append(f"| `{check.id}` | {check.severity} | {nodes} | {accept} | {rule} | {remedy} | {evidence} |")
     return rows
 
 
