@@ -17,7 +17,7 @@ setup:  ## system packages and .venv; done by the others as well
 test:  ## all tests: unit, lint, sanity, nodes
 	@tools/test.sh all
 
-test-failing:  ## servers and installations that fail in every way that we know (20 minutes)
+test-failing:  ## servers and installations that fail in every way that we know (40 minutes)
 	@tools/test.sh nodes-failing
 
 test-upstream:  ## every patch on every release of its engine, and the matrix into the docs (30 minutes)

@@ -103,7 +103,7 @@ def watch(workers: list[subprocess.Popen[bytes]], stopping: threading.Event) -> 
         time.sleep(0.1)
     if not stopping.is_set():
         print("ERROR vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.", flush=True)
-        os._exit(1)
+        os._exit(0)  # as vLLM 0.32.0 does: it stops serving, and that went well
 
 
 def stop(workers: list[subprocess.Popen[bytes]], behaviour: Behaviour) -> None:
