@@ -9,6 +9,7 @@ the right draft deployed, but for the last one. Speed is not judged: a tiny mode
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ansible_collections.blackwell.inference.tests.deployment.node import Node, changes
@@ -100,9 +101,11 @@ def test_the_right_ids_by_boundaries_repair_it(node: Node) -> None:
 
 
 def test_going_back_to_before_the_first_deployment_leaves_nothing_of_it(node: Node) -> None:
-    (first,) = node.shell("ls /var/lib/specdecode/deployments | grep main-0001-").split()
-    node.play(ROLL_BACK, specdecode_gate_roll_back_to=first.removesuffix(".json"))
+    record = json.loads(node.shell("cat /var/lib/specdecode/deployments/main-0001-*.json"))
+    node.play(ROLL_BACK, specdecode_gate_roll_back_to=record["id"])
     assert node.shell("systemctl is-active specdecode@main.service || true") == "inactive"
-    left = [line for line in node.shell(FILES).splitlines() if "/site-packages/" not in line]
-    assert left == []
-    assert node.shell("grep -c SupportsEagle3 $(find /opt/specdecode/ml-env -name glm4.py | head -1) || true") == "0"
+    assert node.shell("systemctl is-enabled specdecode@main.service || true") != "enabled"
+    now = {line.split()[0]: line.split()[-2] for line in node.shell(FILES).splitlines()}
+    then = {file["path"]: file["what"] for file in record["files"] if file["kind"] == "file"}
+    assert {path: digest for path, digest in now.items() if ENGINE not in path} == then
+    assert node.shell(f"grep --count SupportsEagle3 {ENGINE}/glm4.py || true") == "0"
