@@ -153,3 +153,23 @@ def test_it_is_written_at_once_and_for_root_alone(node: Node) -> None:
 def test_a_thing_of_no_kind_is_refused(node: Node, thing: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert node.program.main([thing]) == 1
     assert "is none of" in capsys.readouterr().err
+
+
+def test_without_a_file_it_is_what_it_was_before_that_file_came(node: Node) -> None:
+    fallback = str(node.root / "server.d/server.fallback.conf")
+    node.things.append(f"file:{fallback}")
+    before = node.text()
+    node.write("server.d/server.fallback.conf", "ExecStart=y")
+    assert node.text() != before
+    assert node.program.describe(node.things, fallback) == before
+    node.write("server.d/server.conf", "ExecStart=z")
+    assert node.program.describe(node.things, fallback) != before
+
+
+def test_the_options_of_the_program_come_in_any_order(
+    node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fallback = str(node.write("server.d/server.fallback.conf", "ExecStart=y"))
+    assert node.program.main(["--without", fallback, "--write", str(tmp_path / "written"), *node.things]) == 0
+    assert node.program.main(["--without", fallback, *node.things]) == 0
+    assert capsys.readouterr().out == (tmp_path / "written").read_text()
