@@ -36,7 +36,6 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc 
 )
 
 GONE = (errno.ENOENT, errno.ESTALE)
-ALL_LEVELS = "012"  # nothing says at which level a pyc outside __pycache__ was compiled
 
 
 class Left(NamedTuple):

@@ -12,7 +12,8 @@ import select
 import subprocess
 import sys
 import threading
-from typing import Iterable, Iterator, NamedTuple
+import time
+from typing import IO, Iterable, Iterator, NamedTuple
 
 # Imported so that it travels to the node; its text is run there by other interpreters.
 from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode_worker
@@ -26,17 +27,18 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash import source_hash
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import LostWorkError
-from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import HEADER_SIZE
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import ALL_LEVELS, HEADER_SIZE
 
 SAME = "same"
 REPLACED = "replaced"
 UNPROVED = "unproved"
 BROKEN = "broken"
+_ANSWERS = (SAME, "code_differs", "hash_differs", "does_not_compile", BROKEN, UNPROVED)
 
 _STARTING_MAY_TAKE = 30.0  # seconds
 _ANSWER_MAY_TAKE = 30.0
 _ANSWER_MAY_TAKE_PER_BYTE = 2e-5
-_LEVELS = {"": "0", "1": "1", "2": "2", "012": "012"}
+_LONGEST_ANSWER = 4096  # bytes
 _PYCS_PER_WORKER = 50
 _MOST_WORKERS = 8
 # An environment may belong to a service account. Its interpreter then runs as that account, not as root.
@@ -77,13 +79,10 @@ class Worker:
             self._start()
         request = b"%s %s %d %d\n" % (verb.encode("ascii"), argument.encode("ascii"), len(source), len(code))
         try:
-            stream = self._process.stdin if self._process else None
-            if stream is not None:
-                stream.write(request + source + code)
-                stream.flush()
+            self._send(request + source + code)
         except OSError as error:
             self.stop()
-            raise WorkerError(f"{self.python} ended") from error
+            raise WorkerError(f"{self.python} ended or did not answer") from error
         return self._line(_ANSWER_MAY_TAKE + _ANSWER_MAY_TAKE_PER_BYTE * len(source))
 
     def stop(self) -> None:
@@ -105,26 +104,51 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                bufsize=0,
                 cwd="/",
             )
         except OSError as error:
             raise WorkerError(f"{self.python}: {error.strerror}") from error
         return self._line(_STARTING_MAY_TAKE)
 
+    def _send(self, request: bytes) -> None:
+        """Write a request; TimeoutError if nobody reads it."""
+        stream = self._process.stdin if self._process else None
+        if stream is None:
+            return
+        os.set_blocking(stream.fileno(), False)
+        left = memoryview(request)
+        while left:
+            if not select.select([], [stream], [], _ANSWER_MAY_TAKE)[1]:
+                raise TimeoutError
+            left = left[stream.write(left) or 0 :]
+
     def _line(self, seconds: float) -> str:
         stream = self._process.stdout if self._process else None
-        if stream is not None and select.select([stream], [], [], seconds)[0]:
-            line = stream.readline()
-            if line.endswith(b"\n"):
-                return line.decode("ascii", "replace").strip()
+        line = read_line(stream, time.monotonic() + seconds) if stream else b""
+        if line.endswith(b"\n"):
+            return line.decode("ascii", "replace").strip()
         self.stop()
         raise WorkerError(f"{self.python} ended or did not answer")
+
+
+def read_line(stream: IO[bytes], deadline: float) -> bytes:
+    """A line from an unbuffered stream; what came until the end, the deadline (monotonic) or the limit if none did."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _LONGEST_ANSWER:
+        left = deadline - time.monotonic()
+        part = stream.read(_LONGEST_ANSWER) if left > 0 and select.select([stream], [], [], left)[0] else b""
+        if not part:
+            break
+        line += part
+    return line
 
 
 def worker_command(python: str) -> list[str]:
     """The command that runs the worker: isolated, without site, and never as root in somebody else's environment."""
     text = inspect.getsource(_bytecode_worker)
-    command = [python, "-I", "-S", "-B", "-X", "utf8", "-W", "ignore", "-c", text]
+    options = ["-X", "utf8", "-X", "int_max_str_digits=0", "-W", "ignore"]
+    command = [python, "-I", "-S", "-B", *options, "-c", text]
     if os.geteuid() == 0:
         for status in (os.stat(os.path.dirname(python)), os.stat(python)):
             if status.st_uid != 0:
@@ -241,26 +265,42 @@ def judge(suspect: Suspect, worker: Worker) -> Verdict:
             if not answer.startswith((BROKEN, UNPROVED)):
                 answer = SAME if answer == suspect.hash_stamp.hex() else "hash_differs"
         else:
-            answer = worker.ask("prove", _LEVELS[suspect.optimization], source, code)
+            answer = worker.ask("prove", _levels(suspect.optimization), source, code)
     except ReplacedError:
         return Verdict(suspect, REPLACED)
     except WorkerError as error:
         return Verdict(suspect, UNPROVED, str(error))
     except OSError as error:
         return Verdict(suspect, UNPROVED, f"the source or the pyc cannot be read: {error.strerror}")
+    return _verdict(suspect, answer, worker.python)
+
+
+def _verdict(suspect: Suspect, answer: str, python: str) -> Verdict:
     if not source_unchanged(suspect):
         return Verdict(suspect, REPLACED)
     result, _space, why = answer.partition(" ")
-    return Verdict(suspect, result, why)
+    if result in _ANSWERS:
+        return Verdict(suspect, result, why)
+    return Verdict(suspect, UNPROVED, f"{python} is not a Python that can prove anything")
 
 
 def unprovable(suspect: Suspect, tag: str) -> str:
     """Why no interpreter can compile this source into this pyc; empty if one can."""
     if suspect.source_identity[2] > LARGEST_SOURCE:
         return f"the source is larger than {LARGEST_SOURCE >> 20} MiB"
-    if not suspect.hash_stamp and (suspect.tag not in (None, tag) or suspect.optimization not in _LEVELS):
+    if not suspect.hash_stamp and (suspect.tag not in (None, tag) or not _levels(suspect.optimization)):
         return "an import hook compiled it"
     return ""
+
+
+def _levels(optimization: str) -> str:
+    """The levels, each a digit, at which a pyc may have been compiled; empty if its name tells none.
+
+    `-OOO` is written into the name, but there is nothing beyond the second level.
+    """
+    if optimization in ("", "0", "1", "2", ALL_LEVELS):
+        return optimization or "0"
+    return "2" if optimization.isdecimal() else ""
 
 
 def _without_interpreter(suspect: Suspect, number: int) -> Verdict:

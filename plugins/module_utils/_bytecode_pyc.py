@@ -17,6 +17,7 @@ from typing import Container, NamedTuple, Optional, Tuple
 HEADER_SIZE = 16
 FLAG_HASH = 0b01
 FLAG_CHECKED = 0b10
+ALL_LEVELS = "012"  # nothing says at which level a pyc outside __pycache__ was compiled
 
 SECOND = 10**9  # nanoseconds
 # An edit that lands while the interpreter is compiling leaves a stale pyc that is *younger* than the edit. Measured on

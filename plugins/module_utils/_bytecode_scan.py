@@ -33,10 +33,9 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judg
     Sources,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import share_out
-from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import is_tagged
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import ALL_LEVELS, is_tagged
 
 CACHE = "__pycache__"
-_ALL_LEVELS = "012"  # nothing says at which level a pyc outside __pycache__ was compiled
 _DEEPEST = 400  # levels below the given folder; each one holds a file descriptor
 _FOLDERS_WORTH_SHARING = 256
 NO_FOLDER_NOW = (errno.ELOOP, errno.ENOTDIR)
@@ -232,7 +231,7 @@ def _judge_beside(base: Base, sources: Sources, name: str, obstacle: str, found:
     """Judge a pyc outside `__pycache__`. Without a source it is the module itself."""
     if not obstacle and name[:-1] in sources.names:
         place = Place(base, sources.folder, sources.descriptor, sources, False)
-        Judge(place, found).one(name, (name[:-1], None, _ALL_LEVELS))
+        Judge(place, found).one(name, (name[:-1], None, ALL_LEVELS))
     else:
         found.examined += 1
         sourceless = "orphan" if is_tagged(name) else "sourceless"

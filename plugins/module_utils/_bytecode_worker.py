@@ -42,6 +42,8 @@ _FIELDS = [
     if hasattr(CodeType, field)
 ]
 _MEMORY_LIMIT = 4 << 30
+# A program may have raised this limit before it imported the source. What is too deep for the stack ends the worker.
+_RECURSION_LIMIT = 10_000
 
 
 def constant_key(value: Any) -> Any:
@@ -106,7 +108,11 @@ def prove(optimizations: str, source: bytes, old: CodeType) -> str:
             same_code(old, compile(source, "<source>", "exec", dont_inherit=True, optimize=int(level)))
             for level in optimizations
         )
-    except (SyntaxError, ValueError):
+    except SyntaxError as error:
+        if str(error.msg).startswith("unknown encoding"):  # a codec that the application or its `.pth` file brings
+            return "unproved Python itself does not know the encoding of the source"
+        return "does_not_compile"
+    except ValueError:
         return "does_not_compile"
     return "same" if same else "code_differs"
 
@@ -126,11 +132,12 @@ def answer(stream: BinaryIO, line: bytes) -> str:
 
 
 def limit_resources() -> None:
-    """No core files, no runaway memory, and no competition with the server that may be running on this node."""
+    """No core files, no runaway memory, no competition with the server on this node; but room for deep sources."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT if hard < 0 else min(hard, _MEMORY_LIMIT), hard))
     os.nice(5)
+    sys.setrecursionlimit(_RECURSION_LIMIT)
 
 
 def say(line: str) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode_prove
@@ -55,6 +56,28 @@ def test_every_interpreter_proves_its_own_code(name: str, flags: list[str]) -> N
         worker.stop()
 
 
+@pytest.mark.parametrize("name", chosen())
+@pytest.mark.parametrize(
+    "source",
+    [b"V = " + b"9" * 5000, b"V = 1\nW = " + b"+".join([b"V"] * 4000)],
+    ids=["long number", "long sum"],
+)
+def test_limits_that_a_program_may_lift_are_lifted_for_the_proof(name: str, source: bytes) -> None:
+    code = (
+        "import marshal, sys; sys.setrecursionlimit(10000)\n"
+        "sys.stdout.buffer.write(marshal.dumps(compile(sys.stdin.buffer.read(), 'm', 'exec')))"
+    )
+    command = [chosen()[name], "-X", "int_max_str_digits=0", "-c", code]
+    done = subprocess.run(command, input=source, env=ENVIRONMENT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("this interpreter can't compile it at all")
+    worker = Worker(chosen()[name])
+    try:
+        assert worker.ask("prove", "0", source, done.stdout) == "same"
+    finally:
+        worker.stop()
+
+
 def test_a_worker_starts_again_after_it_died() -> None:
     worker = Worker(sys.executable)
     try:
@@ -70,6 +93,30 @@ def test_a_worker_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pyt
     worker = Worker(script(tmp_path / "python", "#!/bin/sh\necho 1 sleepy\nexec sleep 60\n"))
     with pytest.raises(WorkerError, match="did not answer"):
         worker.ask("prove", "0", b"", b"")
+
+
+@pytest.mark.parametrize("begin", ["printf 1", "echo 1 sleepy"], ids=["half a line", "no reader"])
+def test_a_worker_that_stops_in_the_middle_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: str
+) -> None:
+    monkeypatch.setattr(_bytecode_prove, "_STARTING_MAY_TAKE", 0.2)
+    monkeypatch.setattr(_bytecode_prove, "_ANSWER_MAY_TAKE", 0.2)
+    monkeypatch.setattr(_bytecode_prove, "_ANSWER_MAY_TAKE_PER_BYTE", 0.0)
+    python = script(tmp_path / "python", f"#!/bin/sh\n{begin}\nexec sleep 60\n")
+    with pytest.raises(WorkerError, match="did not answer"):
+        Worker(python).ask("prove", "0", b"#" * (1 << 20), b"")
+
+
+def test_an_answer_that_means_nothing_proves_nothing(tmp_path: Path) -> None:
+    project = Project(tmp_path / "app")
+    project.write("m.py", "V = 1\n")
+    project.value()
+    number = int.from_bytes((project.root / "__pycache__" / PYC).read_bytes()[:2], "little")
+    text = f"#!/bin/sh\necho {number} {TAG}\nread request\necho gargle\nexec sleep 60\n"
+    project.python = script(tmp_path / "python", text)
+    outcome = project.invalidate(check=True)
+    assert (reasons(outcome), outcome.proved) == ({PYC: "unproved"}, 0)
+    assert project.python in outcome.warnings[0]
 
 
 @pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho hello\n", "#!/does/not/exist\n", ""])
@@ -168,6 +215,16 @@ def test_bytecode_of_import_hooks_is_kept_if_times_prove_it(tmp_path: Path) -> N
     assert list(reasons(project.invalidate()).values()) == ["unproved"]
 
 
+def test_optimization_beyond_the_second_level_is_the_second(tmp_path: Path) -> None:
+    project = Project(tmp_path / "app")
+    project.write("m.py", '"""Words."""\nassert True\nV = 1\n')
+    project.value("m", "-OOO")
+    assert project.pycs() == [f"__pycache__/m.{TAG}.opt-3.pyc"]
+    assert project.invalidate().kept == 1
+    project.write("m.py", '"""Words."""\nassert True\nV = 2\n')
+    assert list(reasons(project.invalidate()).values()) == ["code_differs"]
+
+
 # Memory
 
 
@@ -227,7 +284,12 @@ def test_what_was_proved_is_not_opened_again(doubtful: Project, monkeypatch: pyt
     assert doubtful.invalidate().proved == 4
     opened = []
     real_open = os.open
-    monkeypatch.setattr(os, "open", lambda path, *a, **k: (opened.append(str(path)), real_open(path, *a, **k))[1])
+
+    def noted_open(path: Any, *arguments: Any, **options: Any) -> int:
+        opened.append(str(path))
+        return real_open(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", noted_open)
     assert doubtful.invalidate().kept == 4
     assert len([path for path in opened if path.endswith(".pyc")]) == 1, "the first one says that they are sealed"
 

@@ -124,6 +124,11 @@ def test_sources_that_do_not_compile(source: bytes) -> None:
     assert prove("0", source, pyc("V = 1")) == "does_not_compile"
 
 
+def test_a_source_in_an_encoding_of_the_application_is_unproved() -> None:
+    assert prove("0", b"# coding: of-our-own\nV = 1\n", pyc("V = 1")).split()[0] == "unproved"
+    assert prove("0", b"\xef\xbb\xbf# coding: of-our-own\nV = 1\n", pyc("V = 1")) == "does_not_compile"
+
+
 @pytest.mark.parametrize("code", [b"", b"\xff" * 40, marshal.dumps(None), pyc(SOURCE)[:-10]])
 def test_bytes_that_are_no_code(code: bytes) -> None:
     assert prove("0", SOURCE.encode(), code) == "broken"
