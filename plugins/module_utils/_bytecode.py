@@ -160,14 +160,14 @@ def _settle(request: Request, found: Findings, interpreters: Interpreters, outco
     for verdict in prove(found.doubtful, interpreters):
         if verdict.result == REPLACED:
             again.append(verdict.suspect)
-        elif verdict.result == SAME:
+        elif verdict.result == SAME or (verdict.result == UNPROVED and verdict.suspect.is_current):
             outcome.kept += 1
-            if not request.dry_run:
+            if verdict.result == SAME and not request.dry_run:
                 seal(verdict.suspect, outcome.started)
         else:
             doomed.append((verdict.suspect, verdict.result))
             unproved[verdict.why] += verdict.result == UNPROVED
-        outcome.proved += verdict.result not in (REPLACED, UNPROVED)
+        outcome.proved += verdict.result not in (REPLACED, UNPROVED) and not verdict.suspect.is_current
     for suspect, reason in doomed:
         _remove(request, suspect, reason, outcome, again)
     outcome.examined -= len(again)

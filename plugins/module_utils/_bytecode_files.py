@@ -49,7 +49,8 @@ class Suspect(NamedTuple):
     """A pyc whose fate is still open, or sealed, with all that was seen when it was judged.
 
     `tag` is None for a pyc outside `__pycache__`. `source_base` is None where the source belongs to a
-    `pycache_prefix` tree and is reached by its path, as the interpreter reaches it.
+    `pycache_prefix` tree and is reached by its path, as the interpreter reaches it. `is_current` says that the pyc was
+    compiled from the source as it is, and that only its completeness is open.
     """
 
     base: Base
@@ -62,6 +63,7 @@ class Suspect(NamedTuple):
     header: bytes
     pyc_identity: Identity
     source_identity: Identity
+    is_current: bool = False
 
     @property
     def path(self) -> str:

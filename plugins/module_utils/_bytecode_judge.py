@@ -29,6 +29,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc 
     identity,
     is_sealed,
     left_as_written,
+    may_be_cut_off,
     owner_of,
     parse_header,
     plain_header,
@@ -150,7 +151,8 @@ class Judge:
     def one(self, name: str, owner: Owner) -> None:
         """Judge a single pyc in a place where times do not count."""
         self._judge(name, owner)
-        self._found.fresh += len(self._calm)
+        for seen, _by_times in self._calm:
+            self._keep(seen)
 
     def _settle(self, folder_changed: int, newest: int) -> None:
         """Let the folder object: something was moved here after the newest pyc, or a pyc was written again in place."""
@@ -159,7 +161,13 @@ class Judge:
             if (moved and by_times) or seen[3].st_mtime_ns > folder_changed:
                 self._found.doubtful.append(self._suspect(seen))
             else:
-                self._found.fresh += 1
+                self._keep(seen)
+
+    def _keep(self, seen: _Seen) -> None:
+        if may_be_cut_off(seen[3]):
+            self._found.doubtful.append(self._suspect(seen)._replace(is_current=True))
+        else:
+            self._found.fresh += 1
 
     def _pass_over(self, entry: os.DirEntry[str], owner: Owner | None, only_these: bool) -> None:
         if owner is not None or not only_these:

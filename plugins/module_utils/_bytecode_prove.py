@@ -253,19 +253,12 @@ def _helpers(worker: Worker, wanted: int) -> list[Worker]:
 
 
 def judge(suspect: Suspect, worker: Worker) -> Verdict:
-    """Prove one pyc, or compute its hash, with an interpreter of the same magic number."""
+    """Prove one pyc, compute its hash, or load it, with an interpreter of the same magic number."""
     why = unprovable(suspect, worker.tag)
     if why:
         return Verdict(suspect, UNPROVED, why)
     try:
-        source = read_source(suspect)
-        code = read_pyc(suspect)[HEADER_SIZE:]
-        if suspect.hash_stamp:
-            answer = worker.ask("hash", str(int.from_bytes(suspect.magic, "little")), source, code)
-            if not answer.startswith((BROKEN, UNPROVED)):
-                answer = SAME if answer == suspect.hash_stamp.hex() else "hash_differs"
-        else:
-            answer = worker.ask("prove", _levels(suspect.optimization), source, code)
+        answer = _ask(suspect, worker)
     except ReplacedError:
         return Verdict(suspect, REPLACED)
     except WorkerError as error:
@@ -273,6 +266,19 @@ def judge(suspect: Suspect, worker: Worker) -> Verdict:
     except OSError as error:
         return Verdict(suspect, UNPROVED, f"the source or the pyc cannot be read: {error.strerror}")
     return _verdict(suspect, answer, worker.python)
+
+
+def _ask(suspect: Suspect, worker: Worker) -> str:
+    code = read_pyc(suspect)[HEADER_SIZE:]
+    if suspect.is_current:
+        return worker.ask("load", "0", b"", code)
+    source = read_source(suspect)
+    if not suspect.hash_stamp:
+        return worker.ask("prove", _levels(suspect.optimization), source, code)
+    answer = worker.ask("hash", str(int.from_bytes(suspect.magic, "little")), source, code)
+    if answer.startswith((BROKEN, UNPROVED)):
+        return answer
+    return SAME if answer == suspect.hash_stamp.hex() else "hash_differs"
 
 
 def _verdict(suspect: Suspect, answer: str, python: str) -> Verdict:
@@ -285,7 +291,9 @@ def _verdict(suspect: Suspect, answer: str, python: str) -> Verdict:
 
 
 def unprovable(suspect: Suspect, tag: str) -> str:
-    """Why no interpreter can compile this source into this pyc; empty if one can."""
+    """Why no interpreter can compile this source into this pyc; empty if one can, or need not."""
+    if suspect.is_current:
+        return ""
     if suspect.source_identity[2] > LARGEST_SOURCE:
         return f"the source is larger than {LARGEST_SOURCE >> 20} MiB"
     if not suspect.hash_stamp and (suspect.tag not in (None, tag) or not _levels(suspect.optimization)):
@@ -304,7 +312,7 @@ def _levels(optimization: str) -> str:
 
 
 def _without_interpreter(suspect: Suspect, number: int) -> Verdict:
-    if not suspect.hash_stamp or suspect.source_identity[2] > LARGEST_SOURCE:
+    if suspect.is_current or not suspect.hash_stamp or suspect.source_identity[2] > LARGEST_SOURCE:
         return Verdict(suspect, UNPROVED, f"no interpreter with magic number {number}; the option python may name one")
     try:
         same = source_hash(suspect.magic, read_source(suspect)) == suspect.hash_stamp

@@ -26,6 +26,9 @@ COMPILE_WINDOW = SECOND
 COMPILE_WINDOW_PER_BYTE = 4000
 # An interpreter renames its finished pyc into place at once. A pyc whose ctime is later was copied, moved or touched.
 SETTLED_AT_ONCE = SECOND // 10
+# A full disk, a quota or a limit ends a file with a whole block. CPython up to 3.12.7 and 3.13.0 did not look whether
+# all had been written and put the stump into its place (https://github.com/python/cpython/issues/126606).
+SMALLEST_BLOCK = 512  # bytes
 # How far a remembered proof moves the pyc's mtime back, so that it can never look like a pyc that was just compiled.
 SEAL_OFFSET_SECONDS = 10
 SEALED_AT_ONCE_SECONDS = 1  # between asking for the time and setting it; later costs another proof, no more
@@ -156,6 +159,11 @@ def compiled_after_last_change(pyc: os.stat_result, source: os.stat_result, now:
         and source.st_mtime_ns <= source.st_ctime_ns
         and source.st_dev == pyc.st_dev
     )
+
+
+def may_be_cut_off(pyc: os.stat_result) -> bool:
+    """Whether a pyc may be the beginning of one for which there was no room; every import of such a stump fails."""
+    return pyc.st_size % SMALLEST_BLOCK == 0
 
 
 def seal_nanoseconds(name: str, pyc: Identity, source: Identity) -> int:

@@ -4,8 +4,9 @@
 """Compiles sources and compares the code with that of pycs. Its text is run by the interpreter that wrote the pycs.
 
 It reads from standard input and opens no file. A request is a line `prove <optimizations> <bytes of source> <bytes of
-code>` or `hash <magic> <bytes of source> <bytes of code>`, followed by those bytes; the answer is one line. Comparing
-corrupt code objects crashes CPython 3.12 and 3.13, which is why this never happens in the process of the module.
+code>`, with `hash <magic>` or `load 0` in the place of the first two words, followed by those bytes; the answer is one
+line. Comparing corrupt code objects crashes CPython 3.12 and 3.13, which is why this never happens in the process of
+the module.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ def answer(stream: BinaryIO, line: bytes) -> str:
         old = load(payload)
         if old is None:
             return "broken"
+        if verb == "load":
+            return "same"
         return _imp.source_hash(int(argument), source).hex() if verb == "hash" else prove(argument, source, old)
     except (MemoryError, RecursionError):
         return "unproved it is too much for the compiler"

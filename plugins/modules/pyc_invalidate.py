@@ -86,6 +86,8 @@ notes:
     source: the source was changed. Its times prove that it was compiled after the last change of the source (the
     C(ctime), which no tool can put back, lies before the bytecode by more than any compilation was seen to last): it
     is fresh. Else the source is compiled by an interpreter with the same magic number, and the code is compared."
+  - Bytecode that belongs to its source and ends with a whole block (512 bytes) is loaded once by such an interpreter,
+    because a full disk may have cut it off. Without an interpreter it is kept.
   - A proof is remembered in the modification time of the C(.pyc), which no interpreter looks at, so that the next run
     needs none. Its nanoseconds become a digest of inode, size and times of the source, and any later change of the
     source ends it. This is not reported as a change. A source that was changed less than a second before the run is

@@ -25,6 +25,7 @@ from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.byt
     reasons,
     stale_project,
 )
+from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_pythons import chosen
 
 TAG = sys.implementation.cache_tag
 PYC = f"m.{TAG}.pyc"
@@ -209,6 +210,46 @@ def test_what_no_import_survives_is_removed(project: Project, change: Callable[[
         project.value("m", "-B")
     assert reasons(project.invalidate()) == {PYC: "broken"}
     assert project.value() == "2"
+
+
+def write_in_blocks(project: Project, text: str, mode: str) -> bytes:
+    """Have bytecode put into its place as an interpreter does, and filled up to whole blocks of a disk."""
+    project.write("m.py", text)
+    time.sleep(1.1)
+    project.compile("m.py", mode)
+    size = len((cache(project) / PYC).read_bytes())
+    project.write("m.py", text.replace("x", "x" * (1 + -size % 512)))
+    time.sleep(1.1)
+    project.compile("m.py", mode)
+    return (cache(project) / PYC).read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["TIMESTAMP", "CHECKED_HASH", "UNCHECKED_HASH"])
+def test_what_a_full_disk_may_have_cut_off_is_loaded_once(tmp_path: Path, mode: str) -> None:
+    project = Project(tmp_path / "app")
+    data = write_in_blocks(project, f"V = 1\nW = 'x{'y' * 600}'\n", mode)
+    assert len(data) % 512 == 0
+    with_proof, without_proof, again = project.invalidate(), project.invalidate(prove=False), project.invalidate()
+    assert [(outcome.kept, outcome.proved) for outcome in (with_proof, without_proof, again)] == [(1, 0)] * 3
+    stump = cache(project) / "stump"
+    stump.write_bytes(data[:512])
+    stump.rename(cache(project) / PYC)
+    with pytest.raises(AssertionError):
+        project.value("m", "-B")
+    assert project.invalidate(prove=False).kept == 1, "nobody could load it"
+    assert reasons(project.invalidate()) == {PYC: "broken"}
+
+
+@pytest.mark.parametrize("name", chosen())
+def test_what_a_limit_cut_off_is_broken(tmp_path: Path, name: str) -> None:
+    project = Project(tmp_path / "app", chosen()[name])
+    project.write("m.py", f"V = 1\nW = 'x{'y' * 2000}'\n")
+    time.sleep(1.1)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))"
+    project.run(f"{limit}; import sys; sys.path.insert(0, {str(project.root)!r}); import m")
+    if not project.pycs():
+        pytest.skip("this patch release leaves no incomplete bytecode")
+    assert list(reasons(project.invalidate()).values()) == ["broken"]
 
 
 def test_the_flag_for_checking_without_a_hash_is_harmless(project: Project) -> None:
