@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import functools
 import os
-import re
 from typing import AbstractSet, Callable, NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
@@ -32,6 +31,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judg
     Place,
     Sources,
 )
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_mounts import Mounts, mounts_of
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import share_out
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import ALL_LEVELS, is_tagged
 
@@ -46,7 +46,7 @@ class _Tree(NamedTuple):
 
     base: Base
     skip: AbstractSet[FileId]
-    mounts: AbstractSet[str]
+    mounts: Mounts
 
 
 def scan_tree(path: str, skip: AbstractSet[FileId], found: Findings) -> None:
@@ -56,7 +56,7 @@ def scan_tree(path: str, skip: AbstractSet[FileId], found: Findings) -> None:
     """
     descriptor, base = open_base(path)
     os.close(descriptor)
-    tree = _Tree(base, skip, mounts_below(path))
+    tree = _Tree(base, skip, mounts_of(path))
     level = [base.path.rstrip("/")]
     while level and len(level) < _FOLDERS_WORTH_SHARING:
         level = [folder for parent in level for folder in _scan_folder_at(tree, parent, found)]
@@ -69,7 +69,7 @@ def scan_source(path: str, found: Findings) -> None:
     folder, name = os.path.split(path)
     descriptor, base = open_base(folder)
     try:
-        tree = _Tree(base, frozenset(), mounts_below(folder))
+        tree = _Tree(base, frozenset(), mounts_of(folder))
         sources = Sources(base, folder.rstrip("/"), descriptor)
         _add_source(tree, sources, name, os.path.islink(path))
         with os.scandir(descriptor) as entries:
@@ -194,7 +194,7 @@ def _obstacle(entry: os.DirEntry[str]) -> str:
 
 def _add_source(tree: _Tree, sources: Sources, name: str, is_link: bool) -> None:
     sources.names.add(name)
-    if is_link or (tree.mounts and sources.folder + "/" + name in tree.mounts):
+    if is_link or (tree.mounts.points and sources.folder + "/" + name in tree.mounts.points):
         sources.elsewhere.add(name)
 
 
@@ -220,7 +220,8 @@ def _judge_cache(tree: _Tree, sources: Sources, found: Findings, only_these: boo
     if descriptor is None:
         return
     try:
-        Judge(Place(tree.base, path, descriptor, sources, path not in tree.mounts), found).cache(only_these)
+        times_count = tree.mounts.have_ctime and path not in tree.mounts.points
+        Judge(Place(tree.base, path, descriptor, sources, times_count), found).cache(only_these)
     except OSError as error:
         found.failed(path, error)
     finally:
@@ -236,18 +237,3 @@ def _judge_beside(base: Base, sources: Sources, name: str, obstacle: str, found:
         found.examined += 1
         sourceless = "orphan" if is_tagged(name) else "sourceless"
         found.left.append(Left(sources.folder + "/" + name, obstacle or sourceless))
-
-
-def mounts_below(path: str) -> set[str]:
-    """The mount points at or below a folder, spelled as a search from `path` spells them.
-
-    A file that is mounted over a source has the ctime of its own past, so times prove nothing about it.
-    """
-    real = os.path.realpath(path)
-    try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            points = [line.split(b" ")[4] for line in file]
-    except OSError:
-        return set()
-    plain = (os.fsdecode(re.sub(rb"\\(\d{3})", lambda code: bytes([int(code[1], 8)]), point)) for point in points)
-    return {path + point[len(real) :] for point in plain if point.startswith(real + "/")}

@@ -85,19 +85,23 @@ notes:
     stays. It has a hash: the source is hashed as its own interpreter would do it. It has another size than the
     source: the source was changed. Its times prove that it was compiled after the last change of the source (the
     C(ctime), which no tool can put back, lies before the bytecode by more than any compilation was seen to last): it
-    is fresh. Else the source is compiled by an interpreter with the same magic number, and the code is compared."
+    is fresh; images, FAT and FUSE have no such time. Else the source is compiled by an interpreter with the same magic
+    number, and the code is compared."
   - Bytecode that belongs to its source and ends with a whole block (512 bytes) is loaded once by such an interpreter,
     because a full disk may have cut it off. Without an interpreter it is kept.
   - A proof is remembered in the modification time of the C(.pyc), which no interpreter looks at, so that the next run
     needs none. Its nanoseconds become a digest of inode, size and times of the source, and any later change of the
     source ends it. This is not reported as a change. A source that was changed less than a second before the run is
-    proved again in the next one.
+    proved again in the next one. Removing a file changes its folder, so that bytecode beside it which times alone
+    had cleared may need a proof as well, once.
   - Sources over 8 MiB are not compiled or hashed. Their bytecode is removed as C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as
     C(unproved) unless the times prove it.
   - "What it can't see: bytecode of another version copied here without its times (C(cp -r)) whose recorded time and
-    size happen to be those of the source; a C(touch) on stale bytecode in a folder to which other bytecode was added
-    later; a clock that was set back. An extension module C(x.cpython-*.so) is preferred to C(x.py), and Python 3.11
+    size happen to be those of the source; a C(touch) on stale bytecode, or a whole C(__pycache__) that was moved to
+    other sources, if other bytecode was added there later; an edit while a process was stopped or starved for seconds
+    between reading the source and writing its bytecode; an edit through a memory map that was opened before the
+    compilation; a clock that was set back; what lies in zip archives. An extension module C(x.cpython-*.so) is preferred to C(x.py), and Python 3.11
     and later never read the sources of modules that are frozen into the interpreter."
   - An import that was under way during an edit may write stale bytecode after this module has run. Purge before the
     restart of a service, and once more after it.
@@ -231,7 +235,7 @@ kept:
   returned: always
   type: int
 proved:
-  description: How many had to be compared with freshly compiled code. A second run needs no proof.
+  description: How many had to be compared with freshly compiled code. None is proved again and again.
   returned: always
   type: int
 prefixes:
@@ -354,14 +358,14 @@ def main() -> None:
     try:
         outcome = invalidate(request)
     except (PathError, LostWorkError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=printable(str(error)))
     everything = options["list_all"] or module._verbosity > 0 or not any(map(os.path.isdir, options["path"]))
     result = result_of(outcome, everything)
     if module._diff:
         lines = [f"{printable(removed.path)}  ({removed.reason})\n" for removed in outcome.removed]
         result["diff"] = {"before": "".join(lines), "after": ""}
     for warning in warnings_of(outcome):
-        module.warn(warning)
+        module.warn(printable(warning))
     if outcome.errors:
         module.fail_json(msg=failure_of(outcome), **result)
     module.exit_json(msg=summary_of(outcome, module.check_mode), **result)

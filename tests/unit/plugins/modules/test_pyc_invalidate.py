@@ -151,6 +151,20 @@ def test_a_partial_failure_is_a_failure(many: Project, capfd: pytest.CaptureFixt
     assert f"lsattr -d '{pyc}'" in result["msg"]
 
 
+@pytest.mark.parametrize("option", ["path", "python"])
+def test_refusals_can_name_what_is_not_utf8(project: Project, capfd: pytest.CaptureFixture[str], option: str) -> None:
+    arguments = {"path": [str(project.root)], option: [str(project.root / os.fsdecode(b"caf\xe9"))]}
+    assert b"caf" in run(capfd, **arguments)["msg"].encode("utf-8")
+
+
+def test_warnings_can_name_what_is_not_utf8(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    python = project.root / os.fsdecode(b"caf\xe9")
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    result = run(capfd, path=[str(project.root)], python=[str(python)])
+    assert "caf\\\\xe9" in json.dumps(result["warnings"])
+
+
 def test_names_that_are_not_utf8_can_be_reported(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
     folder = project.root.parent / os.fsdecode(b"caf\xe9")
     project.root.rename(folder)
