@@ -101,8 +101,9 @@ notes:
     size happen to be those of the source; a C(touch) on stale bytecode, or a whole C(__pycache__) that was moved to
     other sources, if other bytecode was added there later; an edit while a process was stopped or starved for seconds
     between reading the source and writing its bytecode; an edit through a memory map that was opened before the
-    compilation; a clock that was set back; what lies in zip archives. An extension module C(x.cpython-*.so) is preferred to C(x.py), and Python 3.11
-    and later never read the sources of modules that are frozen into the interpreter."
+    compilation; a clock that was set back; what lies in zip archives. An extension module C(x.cpython-*.so) is
+    preferred to C(x.py), and Python 3.11 and later never read the sources of modules that are frozen into the
+    interpreter."
   - An import that was under way during an edit may write stale bytecode after this module has run. Purge before the
     restart of a service, and once more after it.
   - Bytecode on disk says nothing about a running process. Decide restarts from what runs, not from C(changed).
