@@ -31,7 +31,8 @@ FILE_NO_LINK = FILE | os.O_NOFOLLOW
 # Bigger sources are neither compiled nor hashed: compiling takes about a hundred times their size in memory.
 LARGEST_SOURCE = 8 << 20
 _CHANGED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
-_LARGEST_FILE = 64 << 20
+# Bytecode may be ten times as large as its source. What is larger than this is not read.
+LARGEST_PYC = 64 << 20
 
 
 FileId = Tuple[int, int]  # device and inode
@@ -123,7 +124,9 @@ def folder_below(base: Base, folder: str) -> Iterator[int]:
 
 
 def read_pyc(suspect: Suspect) -> bytes:
-    """The bytes of the pyc that was judged; ReplacedError if it is another one by now."""
+    """The bytes of the pyc that was judged; ReplacedError if it is another one by now, OSError if it is too large."""
+    if suspect.pyc_identity[2] > LARGEST_PYC:  # half of it would look broken
+        raise OSError(errno.EFBIG, f"it is larger than {LARGEST_PYC >> 20} MiB")
     with folder_below(suspect.base, suspect.folder) as folder:
         return _read_judged(suspect.name, FILE_NO_LINK, folder, suspect.pyc_identity)
 
@@ -142,7 +145,7 @@ def read_judged_source(suspect: Suspect, folder: int) -> bytes:
 def _read_judged(name: str, flags: int, folder: int, expected: Identity) -> bytes:
     with _opened(name, flags, folder) as file:
         before = identity(os.fstat(file))
-        data = read_all(file, _LARGEST_FILE)
+        data = read_all(file, LARGEST_PYC)
         if not before == identity(os.fstat(file)) == expected:
             raise ReplacedError(name)
         return data

@@ -94,7 +94,8 @@ notes:
     source ends it. This is not reported as a change. A source that was changed less than a second before the run is
     proved again in the next one. Removing a file changes its folder, so that bytecode beside it which times alone
     had cleared may need a proof as well, once.
-  - Sources over 8 MiB are not compiled or hashed. Their bytecode is removed as C(unproved) unless the times prove it.
+  - Sources over 8 MiB are not compiled or hashed, and bytecode over 64 MiB is not read. Such bytecode is removed as
+    C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as
     C(unproved) unless the times prove it.
   - "What it can't see: bytecode of another version copied here without its times (C(cp -r)) whose recorded time and

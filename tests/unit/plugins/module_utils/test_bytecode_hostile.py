@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
-from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_scan
+from ansible_collections.blackwell.inference.plugins.module_utils import (
+    _bytecode,
+    _bytecode_files,
+    _bytecode_judge,
+    _bytecode_scan,
+)
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import (
     LONG_AGO,
@@ -250,6 +255,17 @@ def test_what_a_limit_cut_off_is_broken(tmp_path: Path, name: str) -> None:
     if not project.pycs():
         pytest.skip("this patch release leaves no incomplete bytecode")
     assert list(reasons(project.invalidate()).values()) == ["broken"]
+
+
+@pytest.mark.parametrize("mode", ["TIMESTAMP", "UNCHECKED_HASH"])
+def test_huge_bytecode_is_not_taken_for_broken(project: Project, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setattr(_bytecode_files, "LARGEST_PYC", 64)
+    project.compile("m.py", mode)
+    os.utime(cache(project) / PYC, (LONG_AGO, LONG_AGO))
+    monkeypatch.setattr(_bytecode_judge, "computes_quickly", lambda magic: False)
+    outcome = project.invalidate()
+    assert reasons(outcome) == {PYC: "unproved"}
+    assert "it is larger than" in outcome.warnings[0]
 
 
 def test_the_flag_for_checking_without_a_hash_is_harmless(project: Project) -> None:
