@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import time
 from typing import Iterator, NamedTuple, Tuple
 
@@ -175,10 +176,21 @@ def remove(suspect: Suspect, dry_run: bool) -> None:
         now = os.stat(suspect.name, dir_fd=folder, follow_symlinks=False)
         if identity(now) != suspect.pyc_identity:
             raise ReplacedError(suspect.path)
-        if not dry_run:
+        if dry_run:
+            _check_removable(folder, now)
+        else:
             os.unlink(suspect.name, dir_fd=folder)
-        elif not os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True):
-            raise PermissionError(errno.EACCES, "the folder is not writable")
+
+
+def _check_removable(folder: int, file: os.stat_result) -> None:
+    """Raise what `unlink` would raise, but for what only the file system knows (immutable files)."""
+    if os.fstatvfs(folder).f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+    if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True):
+        raise PermissionError(errno.EACCES, "the folder is not writable")
+    status = os.fstat(folder)
+    if status.st_mode & stat.S_ISVTX and os.geteuid() not in (0, status.st_uid, file.st_uid):
+        raise PermissionError(errno.EPERM, "the folder is shared (sticky) and the file belongs to somebody else")
 
 
 def seal(suspect: Suspect, started: int) -> bool:

@@ -71,7 +71,7 @@ options:
     default: false
 attributes:
   check_mode:
-    description: Predicts exactly what would be removed, and writes nothing.
+    description: Predicts what would be removed, and writes nothing. Whether a file is immutable only a real run finds out.
     support: full
   diff_mode:
     description: Lists every removed file with the reason.
@@ -278,7 +278,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 NEXT_COMMAND = {
     errno.EACCES: "use become, or look with: namei -l",
-    errno.EPERM: "it may be immutable; look with: lsattr -d",
+    errno.EPERM: "use become; if it is immutable, that shows with: lsattr -d",
     errno.EROFS: "look at the mount with: findmnt -T",
 }
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -44,6 +45,20 @@ def project(tmp_path: Path) -> Project:
 
 
 # Links and other file systems
+
+
+def in_own_mounts(mount: str, root: Path, code: str) -> str:
+    """What code prints that is run after a shell command has mounted something, seen by nobody else."""
+    code = (
+        "import os, sys; sys.path[:0] = sys.argv[3:]\n"
+        "from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate\n"
+    ) + code
+    command = ["sh", "-c", f'{mount} && exec "$@"', str(root), sys.executable, "-c", code, str(root), sys.executable]
+    done = subprocess.run(["unshare", "-m", *command, *sys.path], capture_output=True, text=True, check=False)
+    if "unshare failed" in done.stderr or "mount" in done.stderr:
+        pytest.skip("may not mount here")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_linked_cache_is_not_followed(project: Project, tmp_path: Path) -> None:
@@ -109,18 +124,8 @@ def test_a_file_mounted_over_a_source_is_seen(tmp_path: Path) -> None:
     os.utime(other, (LONG_AGO, LONG_AGO))
     time.sleep(1.1)
     project.value()
-    code = (
-        "import sys; sys.path[:0] = sys.argv[3:]\n"
-        "from ansible_collections.blackwell.inference.plugins.module_utils._bytecode import Request, invalidate\n"
-        "print(invalidate(Request([sys.argv[1]], [sys.argv[2]], '')).removed[0].reason)"
-    )
-    script = 'mount --bind "$0" "$1/m.py" && shift && exec "$@"'
-    command = ["sh", "-c", script, str(other), str(project.root)]
-    command += [sys.executable, "-c", code, str(project.root), sys.executable, *sys.path]
-    done = subprocess.run(["unshare", "-m", *command], capture_output=True, text=True, check=False)
-    if "unshare failed" in done.stderr or "mount" in done.stderr:
-        pytest.skip("may not mount here")
-    assert done.stdout == "code_differs\n", done.stderr
+    code = "print(invalidate(Request([sys.argv[1]], [sys.argv[2]], '')).removed[0].reason)"
+    assert in_own_mounts(f"mount --bind {other} $0/m.py", project.root, code) == "code_differs\n"
 
 
 # What is no file
@@ -392,6 +397,28 @@ def test_a_folder_that_is_not_writable_is_an_error(project: Project, as_nobody: 
     outcome = project.invalidate(prove=False, check=check)
     assert outcome.removed == []
     assert [path for path, _error in outcome.errors] == [str(cache(project) / PYC)]
+
+
+@AS_ROOT
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check mode"])
+def test_files_of_others_in_a_shared_folder_are_an_error(project: Project, as_nobody: None, check: bool) -> None:
+    os.seteuid(0)
+    for path in (cache(project), cache(project) / PYC):
+        os.chown(path, 0, 0)
+    cache(project).chmod(0o1777)
+    os.seteuid(65534)
+    outcome = project.invalidate(prove=False, check=check)
+    assert outcome.removed == []
+    assert [error.errno for _path, error in outcome.errors] == [errno.EPERM]
+
+
+@AS_ROOT
+@pytest.mark.parametrize("check", ["", "check"], ids=["run", "check mode"])
+def test_a_file_system_that_is_not_writable_is_an_error(project: Project, check: str) -> None:
+    request = f"Request([sys.argv[1]], [sys.argv[2]], '', dry_run={bool(check)})"
+    code = f"print(os.strerror(invalidate({request}).errors[0][1].errno))"
+    mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
+    assert in_own_mounts(mount, project.root, code) == "Read-only file system\n"
 
 
 @pytest.mark.parametrize("name", ["__pycache__", f"__pycache__/{PYC}", "."])
