@@ -71,7 +71,7 @@ options:
     default: false
 attributes:
   check_mode:
-    description: Predicts what would be removed, and writes nothing. Whether a file is immutable only a real run finds out.
+    description: Predicts what would be removed, and writes nothing. It does not notice immutable files.
     support: full
   diff_mode:
     description: Lists every removed file with the reason.
