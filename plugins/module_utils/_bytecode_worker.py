@@ -52,8 +52,10 @@ def constant_key(value: Any) -> Any:
     kind = type(value)
     if kind is tuple:
         return (kind, tuple(constant_key(item) for item in value))
-    if kind is frozenset:  # its order follows the hash seed
-        return (kind, frozenset(constant_key(item) for item in value))
+    if kind is frozenset:
+        keys = tuple(constant_key(item) for item in value)
+        # The order of numbers is that of the source, as far as it survived marshal; other orders follow the hash seed.
+        return (kind, keys if all(type(item) is int for item in value) else frozenset(keys))
     if kind is float:
         return (kind, struct.pack("<d", value))
     if kind is complex:
@@ -102,13 +104,17 @@ def load(payload: bytes) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
+def written_code(source: bytes, level: int) -> CodeType:
+    """The code of a source as an interpreter finds it in a pyc that it has just written."""
+    code = compile(source, "<source>", "exec", dont_inherit=True, optimize=level)
+    written: CodeType = marshal.loads(marshal.dumps(code))
+    return written
+
+
 def prove(optimizations: str, source: bytes, old: CodeType) -> str:
     """Whether `old` is the code of `source` at one of the optimization levels (digits)."""
     try:
-        same = any(
-            same_code(old, compile(source, "<source>", "exec", dont_inherit=True, optimize=int(level)))
-            for level in optimizations
-        )
+        same = any(same_code(old, written_code(source, int(level))) for level in optimizations)
     except SyntaxError as error:
         if str(error.msg).startswith("unknown encoding"):  # a codec that the application or its `.pth` file brings
             return "unproved Python itself does not know the encoding of the source"

@@ -78,6 +78,19 @@ def test_limits_that_a_program_may_lift_are_lifted_for_the_proof(name: str, sour
         worker.stop()
 
 
+@pytest.mark.parametrize("name", chosen())
+def test_what_runs_in_another_order_is_removed(tmp_path: Path, name: str) -> None:
+    project = Project(tmp_path / "app", chosen()[name])
+    project.write("m.py", "V = [x for x in {8, 0, 16, 24, 32, 40, 1, 9}]\n")
+    project.value()
+    assert project.invalidate().kept == 1
+    project.write("m.py", "V = [x for x in {9, 1, 40, 32, 24, 16, 0, 8}]\n")
+    before = project.value()
+    outcome = project.invalidate()
+    project.value()
+    assert bool(outcome.removed) == (before != project.value())
+
+
 def test_a_worker_starts_again_after_it_died() -> None:
     worker = Worker(sys.executable)
     try:

@@ -112,6 +112,18 @@ def test_the_constant_nan_equals_itself() -> None:
     assert prove("0", b"V = 1e999 - 1e999, 1e999", pyc("V = 1e999 - 1e999, 1e999")) == "same"
 
 
+def test_the_order_of_numbers_in_a_set_counts_where_bytecode_keeps_it() -> None:
+    one, other = "V = [x for x in {8, 0}]", "V = [x for x in {0, 8}]"
+    results = []
+    for source in (one, other):
+        names: dict[str, list[int]] = {}
+        exec(marshal.loads(pyc(source)), names)
+        results.append(names["V"])
+    expected = "same" if results[0] == results[1] else "code_differs"
+    assert prove("0", one.encode(), pyc(one)) == "same"
+    assert prove("0", other.encode(), pyc(one)) == expected
+
+
 def test_encodings_are_those_of_the_source() -> None:
     latin = '# -*- coding: latin-1 -*-\nV = "\xe9"\n'
     code = marshal.dumps(compile(latin.encode("latin-1"), "m.py", "exec", dont_inherit=True))
