@@ -41,6 +41,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_prov
     Interpreters,
     prove,
 )
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import Identity
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_scan import (
     scan_again,
     scan_source,
@@ -86,6 +87,7 @@ class Outcome:
         self.started = time.time_ns()
         self.errors: list[tuple[str, OSError]] = []
         self.warnings: list[str] = []
+        self.links: dict[Identity, Identity] = {}  # what removed files are known as under their other names
 
 
 def invalidate(request: Request) -> Outcome:
@@ -177,11 +179,13 @@ def _settle(request: Request, found: Findings, interpreters: Interpreters, outco
 
 
 def _remove(request: Request, suspect: Suspect, reason: str, outcome: Outcome, again: list[Suspect]) -> None:
+    judged = suspect.pyc_identity
     try:
-        remove(suspect, request.dry_run)
+        now = remove(suspect._replace(pyc_identity=outcome.links.get(judged, judged)), request.dry_run)
     except ReplacedError:
         again.append(suspect)
     except OSError as error:
         outcome.errors.append((suspect.path, error))
     else:
+        outcome.links[judged] = now
         outcome.removed.append(Removed(suspect.path, suspect.source, reason))

@@ -164,9 +164,10 @@ def read_all(file: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def remove(suspect: Suspect, dry_run: bool) -> None:
+def remove(suspect: Suspect, dry_run: bool) -> Identity:
     """Remove the pyc that was judged; with `dry_run` only find out whether that would work.
 
+    Returns what the file is known as from now on: removing one of several hard links changes it under its other names.
     Raises ReplacedError where it is gone or another one by now, or where the source has changed since, and OSError
     where it cannot be removed.
     """
@@ -178,8 +179,20 @@ def remove(suspect: Suspect, dry_run: bool) -> None:
             raise ReplacedError(suspect.path)
         if dry_run:
             _check_removable(folder, now)
-        else:
+        elif now.st_nlink == 1:
             os.unlink(suspect.name, dir_fd=folder)
+        else:
+            return _unlinked(suspect.name, folder, suspect.pyc_identity)
+        return suspect.pyc_identity
+
+
+def _unlinked(name: str, folder: int, expected: Identity) -> Identity:
+    """Remove one of several hard links; returns what the file is known as from now on."""
+    with _opened(name, FILE_NO_LINK, folder) as file:
+        if identity(os.fstat(file)) != expected:
+            raise ReplacedError(name)
+        os.unlink(name, dir_fd=folder)
+        return identity(os.fstat(file))
 
 
 def _check_removable(folder: int, file: os.stat_result) -> None:

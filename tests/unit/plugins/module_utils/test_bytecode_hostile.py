@@ -457,6 +457,34 @@ def test_hard_linked_bytecode_of_another_tree_stays(project: Project, tmp_path: 
     assert (tmp_path / "twin" / "__pycache__" / PYC).exists()
 
 
+def test_stale_bytecode_goes_from_all_trees_that_share_it_at_once(project: Project) -> None:
+    for number in range(6):
+        subprocess.run(["cp", "-al", project.root, f"{project.root}{number}"], check=True)
+    project.root = project.root.parent
+    assert len(project.invalidate(check=True).removed) == 7
+    outcome = project.invalidate()
+    assert (len(outcome.removed), outcome.examined, outcome.left) == (7, 7, [])
+    assert project.pycs() == []
+
+
+def test_shared_bytecode_that_was_replaced_meanwhile_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["cp", "-al", project.root, f"{project.root}2"], check=True)
+    shared = [Project(project.root), Project(Path(f"{project.root}2"))]
+    real_unlink = os.unlink
+
+    def unlink_and_import(name: str, dir_fd: int) -> None:
+        real_unlink(name, dir_fd=dir_fd)
+        monkeypatch.setattr(os, "unlink", real_unlink)
+        for refreshed in shared:
+            refreshed.compile("m.py")
+
+    project.write("m.py", "V = 3\n")
+    monkeypatch.setattr(os, "unlink", unlink_and_import)
+    project.root = project.root.parent
+    assert len(project.invalidate().removed) == 1
+    assert len(project.pycs()) == 2
+
+
 def test_a_cache_that_was_moved_here_is_doubted(tmp_path: Path) -> None:
     project = Project(tmp_path / "app")
     for name, text in (("m.py", "V = 2\n"), ("other/m.py", "V = 1\n"), ("n.py", "V = 1\n"), ("other/n.py", "V = 1\n")):
