@@ -93,7 +93,7 @@ notes:
     needs none. Its nanoseconds become a digest of inode, size and times of the source, and any later change of the
     source ends it. This is not reported as a change. A source that was changed less than a second before the run is
     proved again in the next one. Removing a file changes its folder, so that bytecode beside it which times alone
-    had cleared may need a proof as well, once.
+    had cleared may need a proof as well, once. Bytecode that is hard-linked under several names is proved in every run.
   - Sources over 8 MiB are not compiled or hashed, and bytecode over 64 MiB is not read. Such bytecode is removed as
     C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as
