@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.blackwell.inference.plugins.filter.engine_arguments import engine_arguments
+from ansible_collections.blackwell.inference.plugins.plugin_utils._role_variables import RESULTS
 
 TOP = Path(__file__).resolve().parents[2]
 ROLES = sorted(path.name for path in (TOP / "roles").iterdir() if path.is_dir())
@@ -47,6 +48,12 @@ class TestRole:
         path = TOP / "roles" / role / "vars" / "main.yml"
         names = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
         assert all(name.startswith(f"__{role}_") for name in names)
+
+    def test_what_it_leaves_for_the_play_under_its_name_is_a_known_result(self, role):
+        options = read("roles", role, "meta", "argument_specs.yml")["argument_specs"]["main"]["options"]
+        for path in (TOP / "roles" / role / "tasks").glob("*.yml"):
+            names = re.findall(rf"(?m)^\s+(?:register: )?({role}_\w+)(?::|$)", path.read_text(encoding="utf-8"))
+            assert set(names) <= {*options, *RESULTS}, path
 
     def test_its_tasks_begin_with_a_table_of_contents(self, role):
         lines = (TOP / "roles" / role / "tasks" / "main.yml").read_text(encoding="utf-8").splitlines()
