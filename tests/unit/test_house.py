@@ -89,6 +89,16 @@ def test_the_server_of_the_example_is_one_that_its_engine_takes():
     assert "--speculative-draft-model-path" in arguments
 
 
+def test_there_is_a_lock_for_the_newest_release_that_patches_were_verified_on():
+    locks = {path.stem for path in (TOP / "roles/ml_env/files/locks").glob("*.txt")}
+    for engine in ("sglang", "vllm"):
+        patches = [
+            yaml.safe_load(path.read_text("utf-8")) for path in TOP.glob(f"roles/registry_patches/patches/{engine}/*")
+        ]
+        newest = {re.search(r"<=([0-9.]+)", patch["verified"])[1] for patch in patches}
+        assert {f"{engine}-{release}-py312" for release in newest} <= locks
+
+
 def test_the_locks_of_the_inventories_are_there():
     for inventory in ("lab", "example"):
         lock = read("inventories", inventory, "group_vars", "inference_nodes.yml")["ml_env_lock"]
