@@ -66,8 +66,7 @@ class TestRole:
 
 
 def test_plays_that_pages_show_become_root():
-    pages = [TOP / "README.md", *TOP.glob("roles/*/README.md"), *TOP.glob("docs/**/*.md")]
-    for page in pages:
+    for page in [TOP / "README.md", *TOP.glob("roles/*/README.md"), *TOP.glob("docs/**/*.md")]:
         for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", page.read_text(encoding="utf-8")):
             shown = yaml.safe_load(block)
             for play in shown if isinstance(shown, list) else []:
