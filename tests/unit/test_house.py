@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.blackwell.inference.plugins.filter.engine_arguments import engine_arguments
+from ansible_collections.blackwell.inference.plugins.plugin_utils._role_variables import RESULTS
 
 TOP = Path(__file__).resolve().parents[2]
 ROLES = sorted(path.name for path in (TOP / "roles").iterdir() if path.is_dir())
@@ -48,6 +49,12 @@ class TestRole:
         names = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
         assert all(name.startswith(f"__{role}_") for name in names)
 
+    def test_what_it_leaves_for_the_play_under_its_name_is_a_known_result(self, role):
+        options = read("roles", role, "meta", "argument_specs.yml")["argument_specs"]["main"]["options"]
+        for path in (TOP / "roles" / role / "tasks").glob("*.yml"):
+            names = re.findall(rf"(?m)^\s+(?:register: )?({role}_\w+)(?::|$)", path.read_text(encoding="utf-8"))
+            assert set(names) <= {*options, *RESULTS}, path
+
     def test_its_tasks_begin_with_a_table_of_contents(self, role):
         lines = (TOP / "roles" / role / "tasks" / "main.yml").read_text(encoding="utf-8").splitlines()
         assert len(lines) <= 40
@@ -59,8 +66,7 @@ class TestRole:
 
 
 def test_plays_that_pages_show_become_root():
-    pages = [TOP / "README.md", *TOP.glob("roles/*/README.md"), *TOP.glob("docs/**/*.md")]
-    for page in pages:
+    for page in [TOP / "README.md", *TOP.glob("roles/*/README.md"), *TOP.glob("docs/**/*.md")]:
         for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", page.read_text(encoding="utf-8")):
             shown = yaml.safe_load(block)
             for play in shown if isinstance(shown, list) else []:
@@ -80,6 +86,16 @@ def test_the_server_of_the_example_is_one_that_its_engine_takes():
     release = re.search(r"-([0-9.]+)-py", variables["ml_env_lock"])[1]
     arguments = engine_arguments(server, variables["inference_server_engine"], release)
     assert "--speculative-draft-model-path" in arguments
+
+
+def test_there_is_a_lock_for_the_newest_release_that_patches_were_verified_on():
+    locks = {path.stem for path in (TOP / "roles/ml_env/files/locks").glob("*.txt")}
+    for engine in ("sglang", "vllm"):
+        patches = [
+            yaml.safe_load(path.read_text("utf-8")) for path in TOP.glob(f"roles/registry_patches/patches/{engine}/*")
+        ]
+        newest = {re.search(r"<=([0-9.]+)", patch["verified"])[1] for patch in patches}
+        assert {f"{engine}-{release}-py312" for release in newest} <= locks
 
 
 def test_the_locks_of_the_inventories_are_there():
