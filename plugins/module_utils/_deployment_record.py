@@ -166,6 +166,16 @@ def _of_patches(directory: str) -> list[str]:
     return [os.path.join(directory, "manifest.json"), *originals, *manifest]
 
 
+def patches_of(directory: str) -> list[dict[str, str]]:
+    """Each applied patch with the source that it changed and its digests: before all patches, and with all of them."""
+    manifest = load_manifest(directory) if directory else {}
+    return [
+        {"id": patch.id, "path": path, "release": record.release, "before": record.pristine, "after": record.result}
+        for path, record in sorted(manifest.items())
+        for patch in record.patches
+    ]
+
+
 def next_record(records: Records, instance: str, seen: Seen, about: dict[str, Any], time: str) -> Record | None:
     """The record to write; None when the last one says the same."""
     last = records.known[-1] if records.known else None

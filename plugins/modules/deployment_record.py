@@ -60,6 +60,7 @@ options:
       - With O(state=recorded), what else is to be known, in any form. The keys C(decision), C(engine), C(release),
         C(model), C(draft), C(reasons), C(digest), C(endpoint), C(accept_length) and C(speedup) become facts.
       - A deployment whose C(decision) is V(fail) counts as taken back.
+      - C(patches) is added, the applied patches with their sources and digests.
     type: dict
     default: {}
   first:
@@ -165,6 +166,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_re
     in_force,
     locked,
     next_record,
+    patches_of,
     read_records,
     restoring_record,
     sources_of,
@@ -195,12 +197,13 @@ def record_now(params: dict[str, Any], check_mode: bool, warnings: list[str]) ->
     warnings += records.damaged
     time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     seen = survey(Scope(params["files"], params["trees"], params["patches_directory"]))
+    about = {**params["about"], "patches": patches_of(params["patches_directory"])}
     if params["restores"]:
         record = restoring_record(records, find(records.known, params["restores"]), time)
     elif params["first"] and records.known:
         record = None
     else:
-        record = next_record(records, instance, seen, params["about"], time)
+        record = next_record(records, instance, seen, about, time)
     if record is not None and not check_mode:
         write_record(directory, record, seen.contents)
     facts_written = write_facts(directory, params["facts_file"], check_mode) if params["facts_file"] else False

@@ -125,6 +125,19 @@ def test_whatever_changes_makes_another_record(node: Node, change: str) -> None:
     assert second["changed"] and second["deployment"]["before"] == first["id"]
 
 
+def test_patches_are_recorded_with_their_digests(node: Node) -> None:
+    node.patch("patched\n")
+    assert node.record()["deployment"]["about"]["patches"] == [
+        {
+            "id": "some-patch",
+            "path": str(node.source),
+            "release": "0.32.0",
+            "before": digest_of(b"pristine\n"),
+            "after": digest_of(b"patched\n"),
+        }
+    ]
+
+
 def test_going_back_gives_back_every_file(node: Node) -> None:
     node.patch("patched once\n")
     (node.dropins / "link").symlink_to("/weights")
