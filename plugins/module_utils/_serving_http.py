@@ -71,20 +71,30 @@ def parse_url(url: str, key: str = "") -> Endpoint:
     return Endpoint(parts.scheme, parts.hostname, port, base[:-3] if base.endswith("/v1") else base, key)
 
 
+KEY_VARIABLES = ("VLLM_API_KEY", "SPECDECODE_API_KEY")
+
+
 def read_key(path: str) -> str:
     """The API key in a file: the file's only word, or the value of a line `..._API_KEY=value` (an environment file).
 
+    The variables that the role inference_server writes come first: a file may hold keys for other things as well.
     Raises ValueError when there is neither, OSError when the file cannot be read.
     """
     with open(path, encoding="utf-8") as file:
         lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
-    for line in lines:
-        name, separator, value = line.partition("=")
-        if separator and re.fullmatch(r"[A-Z_]*API_KEY", name.strip()):
-            return value.strip().strip("\"'")
+    pairs = [line.partition("=")[::2] for line in lines if re.match(r"[A-Z_]*API_KEY\s*=", line)]
+    if pairs:
+        return _unquoted(min(pairs, key=lambda pair: pair[0].strip() not in KEY_VARIABLES)[1].strip())
     if len(lines) == 1 and " " not in lines[0]:
         return lines[0]
     raise ValueError(f"{path} holds no API key: neither one word nor a line that sets ..._API_KEY")
+
+
+def _unquoted(value: str) -> str:
+    """A value of an environment file as systemd reads it: in double quotes a backslash protects what follows."""
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        return re.sub(r"\\(.)", r"\1", value[1:-1])
+    return value.strip("'")
 
 
 def get(endpoint: Endpoint, path: str, timeout: float) -> str:

@@ -99,6 +99,9 @@ def test_an_address_with_a_password_is_refused_and_a_key_is_not_shown() -> None:
         ("# key\nVLLM_API_KEY=abc\nOTHER=1\n", "abc"),
         ("A=1\nSGLANG_API_KEY='abc'\n", "abc"),
         ('API_KEY="a=b"\n', "a=b"),
+        ('OTHER_API_KEY="wrong"\nVLLM_API_KEY="right"\n', "right"),
+        ('OTHER_API_KEY="wrong"\nSPECDECODE_API_KEY="right"\n', "right"),
+        ('VLLM_API_KEY="a\\\\b\\"c"\n', 'a\\b"c'),
     ],
 )
 def test_a_key_is_read_alone_or_from_an_environment_file(tmp_path: Path, content: str, key: str) -> None:
