@@ -41,6 +41,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_fi
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import (
     load_manifest,
     load_original,
+    manifest_during,
 )
 
 FORMAT = 1
@@ -267,8 +268,28 @@ def changes_to(directory: str, record: Record, patches: str) -> list[Change]:
         now = look(kept.path)[0]
         if now != kept:
             changes.append(Change(now, kept, load_content(store, kept.what) if kept.kind == FILE else b""))
-    manifest = place_of(os.path.join(patches, "manifest.json")) if patches else ""
-    return sorted([*changes, *_unpatched(patches, then)], key=lambda change: change.then.path == manifest)
+    return sorted([*changes, *_unpatched(patches, then)], key=lambda change: _turn(change.then.path, patches))
+
+
+def _turn(path: str, patches: str) -> int:
+    """Originals, then sources and all else, then the manifest."""
+    if not patches:
+        return 1
+    if path == place_of(os.path.join(patches, "manifest.json")):
+        return 2
+    return 0 if os.path.dirname(path) == place_of(os.path.join(patches, "originals")) else 1
+
+
+def announce(changes: Sequence[Change], patches: str) -> None:
+    """Let the manifest name what sources may be while files are given back. OSError when that is impossible.
+
+    After a run that was killed, engine_patch then recognises each source, whether it was replaced already or not.
+    """
+    for change in changes:
+        if patches and _turn(change.then.path, patches) == 2 and change.then.kind == FILE:
+            path, then = change.then.path, change.then
+            make_directories(os.path.dirname(path))
+            replace_file(path, manifest_during(patches, change.content), int(then.mode, 8), (then.uid, then.gid))
 
 
 def _unpatched(directory: str, known: dict[str, Kept]) -> Iterator[Change]:

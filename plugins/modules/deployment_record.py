@@ -161,6 +161,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_re
     Record,
     RecordError,
     Scope,
+    announce,
     changes_to,
     find,
     first_is_recorded,
@@ -224,6 +225,7 @@ def give_back(params: dict[str, Any], check_mode: bool, warnings: list[str]) -> 
     changes = changes_to(params["directory"], record, params["patches_directory"])
     sources = sources_of(record, records.known, params["patches_directory"])
     if not check_mode:
+        announce(changes, params["patches_directory"])
         apply(changes)
     return {
         "changed": bool(changes),

@@ -19,6 +19,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_store i
     FileRecord,
     digest_of,
     dump_manifest,
+    load_manifest,
 )
 from ansible_collections.blackwell.inference.plugins.modules import deployment_record
 
@@ -518,6 +519,23 @@ def test_a_killed_run_is_finished_by_the_next(node: Node, monkeypatch: pytest.Mo
     assert node.go_back()["sources"] == [str(node.source)], "its bytecode still has to be judged"
     assert node.contents() == before
     assert not node.go_back()["changed"]
+
+
+@pytest.mark.parametrize("allowed", range(12))
+def test_the_manifest_knows_every_source_whenever_a_run_is_killed(
+    node: Node, monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    node.patch("patched once\n")
+    node.record()
+    before = node.contents()
+    node.patch("patched twice\n")
+    node.write("units/server.d/server.conf", "ExecStart=b\n")
+    node.record()
+    assert steps(node, monkeypatch, allowed)
+    known = load_manifest(str(node.root / "patches"))[str(node.source)]
+    assert digest_of(node.source.read_bytes()) in (known.result, *known.earlier, known.pristine)
+    node.go_back()
+    assert node.contents() == before
 
 
 @pytest.mark.parametrize("allowed", range(0, 18, 3))
