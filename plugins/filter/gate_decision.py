@@ -85,10 +85,12 @@ _value:
       elements: str
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.blackwell.inference.plugins.plugin_utils._gate_decision import Limits, decide
 
 
@@ -98,15 +100,17 @@ def gate_decision(measured: Any, without: Any, limits: Any) -> dict[str, Any]:
         raise AnsibleFilterError("gate_decision: measurements and limits are dictionaries")
     try:
         return decide(measured, without, _limits(limits))._asdict()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, KeyError) as error:
         raise AnsibleFilterError(f"gate_decision: {error}") from error
 
 
 def _limits(limits: Mapping[str, Any]) -> Limits:
-    """Limits come as text from ansible-core 2.18. Raises TypeError for an unknown one, ValueError for no number."""
+    """Limits may come as text. Raises TypeError for one that is unknown or no boolean, ValueError for no number."""
     numbers = {name: float(value) for name, value in limits.items() if name != "equal_text"}
-    equal = str(limits.get("equal_text", False)).lower() in ("true", "yes", "1")
-    return Limits(equal_text=equal, **numbers)
+    strange = [name for name, value in numbers.items() if not 0 <= value < math.inf]
+    if strange:
+        raise ValueError(f"{strange[0]} is {limits[strange[0]]}; a limit is a number from 0, and 0 is not to judge it")
+    return Limits(equal_text=boolean(limits.get("equal_text", False)), **numbers)
 
 
 class FilterModule:

@@ -55,7 +55,7 @@ def constant_key(value: Any) -> Any:
     if kind is frozenset:
         keys = tuple(constant_key(item) for item in value)
         # The order of numbers is that of the source, as far as it survived marshal; other orders follow the hash seed.
-        return (kind, keys if all(type(item) is int for item in value) else frozenset(keys))
+        return (kind, keys if {type(item) for item in value} == {int} else frozenset(keys))
     if kind is float:
         return (kind, struct.pack("<d", value))
     if kind is complex:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import stat
 from typing import Any, NamedTuple, Sequence
 
 LARGEST_FILE = 16 * 1024 * 1024  # settings and sources are far smaller; weights of a model are not kept
 FILE, LINK, ABSENT = "file", "link", "absent"
+_STAGED = ".deployment_record"
 
 
 class FilesError(Exception):
@@ -40,13 +42,47 @@ def kept_from(fields: dict[str, Any]) -> Kept:
         kept = Kept(**fields)
     except TypeError as error:
         raise FilesError(f"a file of the record can't be understood: {error}") from error
-    if (
-        not os.path.isabs(kept.path)
-        or os.path.normpath(kept.path) != kept.path
-        or kept.kind not in (FILE, LINK, ABSENT)
-    ):
+    if not is_plain(kept.path) or not _makes_sense(kept):
         raise FilesError(f"the record names {kept.path!r} as {kept.kind!r}, which is no file that can be given back")
     return kept
+
+
+def _makes_sense(kept: Kept) -> bool:
+    if kept.kind != FILE:
+        return kept.kind == ABSENT or (kept.kind == LINK and isinstance(kept.what, str) and kept.what != "")
+    is_content = isinstance(kept.what, str) and re.fullmatch("[0-9a-f]{64}", kept.what)
+    has_mode = isinstance(kept.mode, str) and re.fullmatch("[0-7]{4}", kept.mode)
+    return bool(is_content and has_mode) and isinstance(kept.uid, int) and isinstance(kept.gid, int)
+
+
+def is_plain(path: Any) -> bool:
+    """Whether something is a path that only one spelling leads to, and not the root of everything."""
+    return (
+        isinstance(path, str) and os.path.isabs(path) and os.path.normpath(path) == path and path[1:2] not in ("", "/")
+    )
+
+
+def place_of(path: str, follow: bool = False) -> str:
+    """The path without links above it, and with `follow` without a last one. Raises FilesError for a relative one.
+
+    Recorded like that, a link that is found above it later was not there: nothing is written or removed behind it.
+    """
+    if not os.path.isabs(path) or os.path.normpath(path).strip(os.sep) == "":
+        raise FilesError(f"{path!r} is no absolute path below /; name the file or directory in full")
+    place = os.path.normpath(path)
+    if follow:
+        return os.path.realpath(place)
+    return os.path.join(os.path.realpath(os.path.dirname(place)), os.path.basename(place))
+
+
+def refuse_links(directory: str) -> None:
+    """Raises FilesError for a directory that a link leads elsewhere from, where none was when it was recorded."""
+    real = os.path.realpath(directory)
+    if real != directory:
+        raise FilesError(
+            f"{directory} leads to {real} through a link that was not there when it was recorded; nothing is changed "
+            "behind it. Move the link away, and run again"
+        )
 
 
 def look(path: str) -> tuple[Kept, bytes]:
@@ -92,10 +128,11 @@ def digest_of(content: bytes) -> str:
 
 
 def keep_content(store: str, digest: str, content: bytes) -> None:
-    """Keep a content, once."""
-    path = os.path.join(store, digest)
-    if not os.path.exists(path):
-        replace_file(path, content, 0o600)
+    """Keep a content, once; one that is damaged is kept anew."""
+    try:
+        load_content(store, digest)
+    except FilesError:
+        replace_file(os.path.join(store, digest), content, 0o600)
 
 
 def load_content(store: str, digest: str) -> bytes:
@@ -154,12 +191,33 @@ def replace_file(path: str, content: bytes, mode: int, owner: tuple[int, int] | 
 
 def _staged(path: str) -> str:
     """Where a new file waits: hidden, and under a name that neither systemd nor Python reads."""
-    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.deployment_record")
+    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}{_STAGED}")
+
+
+def is_staged(path: str) -> bool:
+    """Whether a file is what a run that was killed has left waiting."""
+    name = os.path.basename(path)
+    return name.startswith(".") and name.endswith(_STAGED)
+
+
+def remove_staged(paths: Sequence[str]) -> None:
+    """Remove what a run that was killed has left beside these files: it may hold an API key. OSError if impossible."""
+    for path in paths:
+        if os.path.lexists(_staged(path)):
+            os.unlink(_staged(path))
+
+
+def make_directories(path: str) -> None:
+    """Make a directory and those above it, readable whatever the umask is: the server has to get through."""
+    if not os.path.isdir(path):
+        make_directories(os.path.dirname(path))
+        os.mkdir(path)
+        os.chmod(path, 0o755)
 
 
 def _stage(change: Change) -> None:
     then = change.then
-    os.makedirs(os.path.dirname(then.path), mode=0o755, exist_ok=True)
+    make_directories(os.path.dirname(then.path))
     if then.kind == LINK:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_staged(then.path))
@@ -172,14 +230,17 @@ def _write(path: str, content: bytes, mode: int, owner: tuple[int, int] | None) 
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        status = os.fstat(file.fileno())
-        if owner is not None and owner != (status.st_uid, status.st_gid):
-            os.fchown(file.fileno(), *owner)
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            status = os.fstat(file.fileno())
+            if owner is not None and owner != (status.st_uid, status.st_gid):
+                os.fchown(file.fileno(), *owner)
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error  # of a descriptor, errors name no file
 
 
 def _remove(path: str) -> None:

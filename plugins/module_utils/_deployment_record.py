@@ -26,15 +26,22 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_fi
     FilesError,
     Kept,
     files_below,
+    is_plain,
+    is_staged,
     keep_content,
     kept_from,
     load_content,
     look,
+    make_directories,
+    place_of,
+    refuse_links,
+    remove_staged,
     replace_file,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import (
     load_manifest,
     load_original,
+    manifest_during,
 )
 
 FORMAT = 1
@@ -75,20 +82,24 @@ class Records(NamedTuple):
     known: list[Record]
     damaged: list[str]
     next_number: int
+    newest_damaged: bool
 
 
 def read_records(directory: str, instance: str) -> Records:
     """All records of an instance. Raises RecordError."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", instance):
+        raise RecordError(f"{instance!r} is no name of an instance; letters, digits, '_', '-' and '.' make one")
     records, damaged = [], []
     names = _names(directory, instance)
     for _number, name in names:
         path = os.path.join(directory, name)
         try:
             with open(path, encoding="utf-8") as file:
-                records.append(_record_from(json.load(file)))
-        except (OSError, ValueError, KeyError, TypeError, FilesError) as error:
+                records.append(_record_from(json.load(file), name))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, FilesError) as error:
             damaged.append(f"{path} can't be read, and is passed over: {error}")
-    return Records(records, damaged, names[-1][0] + 1 if names else 1)
+    newest = bool(names) and not (records and names[-1][1] == records[-1].id + ".json")
+    return Records(records, damaged, names[-1][0] + 1 if names else 1, newest)
 
 
 def _names(directory: str, instance: str) -> list[tuple[int, str]]:
@@ -106,10 +117,18 @@ def _listed(directory: str) -> list[str]:
         raise RecordError(f"{directory} can't be read: {error.strerror}") from error
 
 
-def _record_from(fields: dict[str, Any]) -> Record:
+def _record_from(fields: dict[str, Any], name: str) -> Record:
     if fields.pop("format") != FORMAT:
         raise ValueError(f"it is of another format than {FORMAT}")
-    return Record(**{**fields, "files": [kept_from(item) for item in fields["files"]]})
+    record = Record(**{**fields, "files": [kept_from(item) for item in fields["files"]]})
+    if record.id + ".json" != name or not name.startswith(f"{record.instance}-"):
+        raise ValueError(f"it is the record of {record.id}")
+    if not isinstance(record.about, dict) or not isinstance(record.trees, list):
+        raise ValueError("what it is about, or its trees, can't be understood")
+    strange = [tree for tree in record.trees if not is_plain(tree)]
+    if strange:
+        raise ValueError(f"it names the tree {strange[0]!r}")
+    return record
 
 
 def in_force(records: Sequence[Record]) -> Record | None:
@@ -118,16 +137,18 @@ def in_force(records: Sequence[Record]) -> Record | None:
     return kept[-1] if kept else None
 
 
-def find(records: Sequence[Record], wanted: str) -> Record:
+def find(records: Records, wanted: str) -> Record:
     """A record by its id; without one, that before the deployment in force. Raises RecordError, which names all."""
-    present = in_force(records)
+    present = in_force(records.known)
+    known = ", ".join(record.id for record in records.known) or "none"
+    if not wanted and records.newest_damaged:
+        raise RecordError(f"{records.damaged[-1]}. So which one was before is not known; name one of: {known}")
     if not wanted and (present is None or not present.before):
         raise RecordError("there is no deployment before the present one" if present else "no deployment is recorded")
     name = wanted or (present.before if present else "")
-    for record in records:
+    for record in records.known:
         if record.id == name:
             return record
-    known = ", ".join(record.id for record in records) or "none"
     raise RecordError(f"no deployment {name} is recorded; recorded are: {known}")
 
 
@@ -145,12 +166,15 @@ class Seen(NamedTuple):
 def survey(scope: Scope) -> Seen:
     """Look at all files of a deployment. Raises FilesError or StoreError for one that can't be kept."""
     files, contents = [], {}
-    for path in sorted({*scope.files, *_in_trees(scope.trees), *_of_patches(scope.patches)}):
+    trees = [place_of(tree, follow=True) for tree in scope.trees]
+    single = [place_of(path) for path in [*scope.files, *_of_patches(scope.patches)]]
+    # what a killed run of ours has left there is no part of any deployment
+    for path in sorted({*single, *(path for path in _in_trees(trees) if not is_staged(path))}):
         kept, content = look(path)
         files.append(kept)
         if kept.kind == FILE:
             contents[kept.what] = content
-    return Seen(files, scope.trees, contents)
+    return Seen(files, trees, contents)
 
 
 def _in_trees(trees: Sequence[str]) -> list[str]:
@@ -174,6 +198,16 @@ def patches_of(directory: str) -> list[dict[str, str]]:
         for path, record in sorted(manifest.items())
         for patch in record.patches
     ]
+
+
+def first_is_recorded(records: Records) -> bool:
+    """Whether something is recorded. Raises RecordError when that can't be read: now is not before it."""
+    if not records.known and records.damaged:
+        raise RecordError(
+            f"{records.damaged[0]}. It says what was there before the first deployment; put it back from a backup, or "
+            "remove it, and what is there now counts as that"
+        )
+    return bool(records.known)
 
 
 def next_record(records: Records, instance: str, seen: Seen, about: dict[str, Any], time: str) -> Record | None:
@@ -219,6 +253,7 @@ def write_record(directory: str, record: Record, contents: dict[str, bytes]) -> 
         keep_content(store, digest, content)
     fields = {"format": FORMAT, **record._asdict(), "files": [kept._asdict() for kept in record.files]}
     text = json.dumps(fields, indent=1, sort_keys=True) + "\n"
+    remove_staged([kept.path for kept in record.files])
     replace_file(os.path.join(directory, record.id + ".json"), text.encode(), 0o600)
 
 
@@ -228,9 +263,12 @@ def write_record(directory: str, record: Record, contents: dict[str, bytes]) -> 
 def changes_to(directory: str, record: Record, patches: str) -> list[Change]:
     """What has to become otherwise so that all files are what the record says.
 
-    Files that came into the record's trees go, and sources that were patched since get their original bytes. Raises
-    FilesError, RecordError or StoreError for something that can't be given back, before anything is changed.
+    Files that came into the record's trees go, and sources that were patched since get their original bytes. The
+    manifest comes last: a run that is killed before still finds in it which sources were patched. Raises FilesError,
+    RecordError or StoreError for something that can't be given back, before anything is changed.
     """
+    for folder in sorted({*record.trees, *(os.path.dirname(kept.path) for kept in record.files)}):
+        refuse_links(folder)
     store = os.path.join(directory, "objects")
     then = {kept.path: kept for kept in record.files}
     for path in _in_trees(record.trees):
@@ -240,13 +278,34 @@ def changes_to(directory: str, record: Record, patches: str) -> list[Change]:
         now = look(kept.path)[0]
         if now != kept:
             changes.append(Change(now, kept, load_content(store, kept.what) if kept.kind == FILE else b""))
-    return [*changes, *_unpatched(patches, then)]
+    return sorted([*changes, *_unpatched(patches, then)], key=lambda change: _turn(change.then.path, patches))
+
+
+def _turn(path: str, patches: str) -> int:
+    """Originals, then sources and all else, then the manifest."""
+    if not patches:
+        return 1
+    if path == place_of(os.path.join(patches, "manifest.json")):
+        return 2
+    return 0 if os.path.dirname(path) == place_of(os.path.join(patches, "originals")) else 1
+
+
+def announce(changes: Sequence[Change], patches: str) -> None:
+    """Let the manifest name what sources may be while files are given back. OSError when that is impossible.
+
+    After a run that was killed, engine_patch then recognises each source, whether it was replaced already or not.
+    """
+    for change in changes:
+        if patches and _turn(change.then.path, patches) == 2 and change.then.kind == FILE:
+            path, then = change.then.path, change.then
+            make_directories(os.path.dirname(path))
+            replace_file(path, manifest_during(patches, change.content), int(then.mode, 8), (then.uid, then.gid))
 
 
 def _unpatched(directory: str, known: dict[str, Kept]) -> Iterator[Change]:
     for path, patched in (load_manifest(directory) if directory else {}).items():
         now = look(path)[0]
-        if path in known or now.kind != FILE or now.what == patched.pristine:
+        if place_of(path) in known or now.kind != FILE or now.what == patched.pristine:
             continue
         original = load_original(directory, patched.pristine)
         if original is None or now.what not in (patched.result, *patched.earlier):
@@ -255,14 +314,17 @@ def _unpatched(directory: str, known: dict[str, Kept]) -> Iterator[Change]:
         yield Change(now, now._replace(what=patched.pristine) if link is None else Kept(path, LINK, link), original)
 
 
-def sources_of(record: Record | None, patches: str) -> list[str]:
-    """The sources that are patched now or in a record: bytecode and compiled artefacts depend on them."""
-    known = {*_python_files(record.files if record else [])}
-    return sorted({*known, *(load_manifest(patches) if patches else {})})
+def sources_of(record: Record, records: Sequence[Record], patches: str) -> list[str]:
+    """The sources that are patched now, are in a record, or were in another: bytecode depends on them.
+
+    After a run that gave back the files and was killed, only the other records still know of some.
+    """
+    others = {path for other in records for path in _python_files(other) if os.path.exists(path)}
+    return sorted({*_python_files(record), *others, *(load_manifest(patches) if patches else {})})
 
 
-def _python_files(files: Sequence[Kept]) -> list[str]:
-    return [kept.path for kept in files if kept.path.endswith(".py")]
+def _python_files(record: Record) -> list[str]:
+    return [kept.path for kept in record.files if kept.path.endswith(".py")]
 
 
 # --- what Ansible reads as ansible_local.specdecode -------------------------------------------------------------------
@@ -276,7 +338,7 @@ def write_facts(directory: str, path: str, check_mode: bool) -> bool:
     if look(path)[1] == content:
         return False
     if not check_mode:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        make_directories(os.path.dirname(path))
         replace_file(path, content, 0o644)
     return True
 

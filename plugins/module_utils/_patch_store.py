@@ -81,16 +81,27 @@ def load_manifest(directory: str) -> Manifest:
     path = os.path.join(directory, "manifest.json")
     try:
         with open(path, encoding="utf-8") as stream:
-            data = json.load(stream)
-        if data["version"] != MANIFEST_VERSION:
-            raise ValueError(f"its version is {data['version']}, this module writes version {MANIFEST_VERSION}")
-        return {key: _record_from(key, fields) for key, fields in data["files"].items()}
+            return _manifest_from(json.load(stream))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
             f"{path} can't be read ({error}); put it back from a backup, or see rollback in the docs"
         ) from error
+
+
+def manifest_during(directory: str, after: bytes) -> bytes:
+    """The manifest while sources become what the manifest `after` says: it describes them before and after.
+
+    Raises StoreError when the present one can't be understood, and ValueError or KeyError for `after`.
+    """
+    return dump_manifest(_transition(load_manifest(directory), _manifest_from(json.loads(after))))
+
+
+def _manifest_from(data: dict[str, Any]) -> Manifest:
+    if data["version"] != MANIFEST_VERSION:
+        raise ValueError(f"its version is {data['version']}, this module writes version {MANIFEST_VERSION}")
+    return {key: _record_from(key, fields) for key, fields in data["files"].items()}
 
 
 def _record_from(path: str, fields: dict[str, Any]) -> FileRecord:

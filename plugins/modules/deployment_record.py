@@ -46,6 +46,7 @@ options:
   trees:
     description:
       - With O(state=recorded), directories of which all files and links belong to the deployment.
+      - A directory, or one above a file, that has become a link since is not followed when files are given back.
       - Files of more than 16 MiB are refused; links to them are kept as links.
     type: list
     elements: path
@@ -142,7 +143,7 @@ files:
   elements: str
   returned: O(state=restored)
 sources:
-  description: Sources that are patched now or in the deployment; their bytecode has to be judged.
+  description: Sources that are patched now, in the deployment, or in another one; their bytecode has to be judged.
   type: list
   elements: str
   returned: O(state=restored)
@@ -161,8 +162,10 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_re
     Record,
     RecordError,
     Scope,
+    announce,
     changes_to,
     find,
+    first_is_recorded,
     in_force,
     locked,
     next_record,
@@ -199,8 +202,8 @@ def record_now(params: dict[str, Any], check_mode: bool, warnings: list[str]) ->
     seen = survey(Scope(params["files"], params["trees"], params["patches_directory"]))
     about = {**params["about"], "patches": patches_of(params["patches_directory"])}
     if params["restores"]:
-        record = restoring_record(records, find(records.known, params["restores"]), time)
-    elif params["first"] and records.known:
+        record = restoring_record(records, find(records, params["restores"]), time)
+    elif params["first"] and first_is_recorded(records):
         record = None
     else:
         record = next_record(records, instance, seen, about, time)
@@ -221,10 +224,11 @@ def give_back(params: dict[str, Any], check_mode: bool, warnings: list[str]) -> 
     """Give back the files of a deployment."""
     records = read_records(params["directory"], params["instance"])
     warnings += records.damaged
-    record = find(records.known, params["deployment"])
+    record = find(records, params["deployment"])
     changes = changes_to(params["directory"], record, params["patches_directory"])
-    sources = sources_of(record, params["patches_directory"])
+    sources = sources_of(record, records.known, params["patches_directory"])
     if not check_mode:
+        announce(changes, params["patches_directory"])
         apply(changes)
     return {
         "changed": bool(changes),
@@ -258,7 +262,7 @@ def main() -> None:
     warnings: list[str] = []
     act = record_now if module.params["state"] == "recorded" else give_back
     try:
-        with locked(module.params["directory"], create=not module.check_mode):
+        with locked(module.params["directory"], create=act is record_now and not module.check_mode):
             result = act(module.params, module.check_mode, warnings)
     except (FilesError, RecordError, StoreError) as error:
         module.fail_json(msg=str(error))

@@ -54,33 +54,44 @@ def _head(look: Mapping[str, Any], served: Served) -> list[str]:
 
 
 def _layers(look: Mapping[str, Any], served: Served) -> list[str]:
-    target = look.get("target") or {}
-    architecture = next(iter(target.get("architectures") or []), "")
-    ids, source = _ids_in_force(look.get("draft") or {}, served.engine)
+    architecture, layers = _target(look.get("target"))
+    ids, source = _ids_in_force(look.get("draft"), served.engine)
     try:
         if ids is None:
-            layers = target.get("num_hidden_layers")
-            if not isinstance(layers, int):
+            if layers is None:
                 return []
             fed, rule = default_boundaries(layers), f"its default for {layers} layers, since config.json names none"
         else:
             fed, rule = captured_boundaries(ids, served.engine, served.release, architecture)
         force = f"ids {list(ids)} ({source})" if ids is not None else "no ids"
-        sentence = f"the draft is fed the boundaries {fed} of {architecture}: {force}; {rule}"
-        return [f"{sentence}. {_expected(look, served, architecture, fed)}"]
+        sentence = f"the draft is fed the boundaries {fed} of {architecture or 'the target'}: {force}; {rule}"
+        return [f"{sentence}. {_expected(look, served, architecture, layers, fed)}"]
     except ValueError as error:
         return [f"which layers the draft is fed is not known: {error}"]
 
 
-def _ids_in_force(draft: Mapping[str, Any], engine: str) -> tuple[list[int] | None, str]:
+def _target(config: Any) -> tuple[str, int | None]:
+    """The target's architecture, and how many layers it has. What a stranger wrote as anything else is not known."""
+    known = config if isinstance(config, Mapping) else {}
+    names, layers = known.get("architectures"), known.get("num_hidden_layers")
+    name = names[0] if isinstance(names, list) and names else ""
+    is_number = isinstance(layers, int) and not isinstance(layers, bool)
+    return (name if isinstance(name, str) and name.isidentifier() else ""), (layers if is_number else None)
+
+
+def _ids_in_force(draft: Any, engine: str) -> tuple[list[int] | None, str]:
     """The ids that the engine reads, and where. vLLM reads the top level, SGLang eagle_config."""
-    nested = draft.get("eagle_config")
-    place, where = (nested, f"eagle_config.{KEY}") if engine == "sglang" else (draft, KEY)
+    place, where = draft, KEY
+    if engine == "sglang":
+        place, where = (draft.get("eagle_config") if isinstance(draft, Mapping) else None), f"eagle_config.{KEY}"
     ids = place.get(KEY) if isinstance(place, Mapping) else None
-    return (ids if isinstance(ids, list) else None), f"{where} in its config.json"
+    is_known = isinstance(ids, list) and all(isinstance(item, int) for item in ids)
+    return (ids if is_known else None), f"{where} in its config.json"
 
 
-def _expected(look: Mapping[str, Any], served: Served, architecture: str, fed: Sequence[int]) -> str:
+def _expected(
+    look: Mapping[str, Any], served: Served, architecture: str, layers: int | None, fed: Sequence[int]
+) -> str:
     if not served.boundaries:
         return (
             "If it was trained on others, say so: set registry_patches_draft to its directory and "
@@ -88,7 +99,6 @@ def _expected(look: Mapping[str, Any], served: Served, architecture: str, fed: S
         )
     if list(served.boundaries) == list(fed):
         return "That is what registry_patches_draft_boundaries says it was trained on"
-    layers = (look.get("target") or {}).get("num_hidden_layers")
     wanted = draft_layers(served.boundaries, served.engine, served.release, architecture, layers)
     return (
         f"It was trained on {list(served.boundaries)} (registry_patches_draft_boundaries), for which "

@@ -37,6 +37,13 @@ class Speedup(NamedTuple):
         return self.ratio if self.differs else 1.0
 
 
+class Compared(NamedTuple):
+    """Speed-ups that are known, and numbers of streams whose speed is known of one run at most."""
+
+    known: list[Speedup]
+    lost: list[int]
+
+
 class Decision(NamedTuple):
     """`holds` when nothing speaks against it; `reasons` say what does, each with fact, rule and next step.
 
@@ -60,22 +67,32 @@ def decide(measured: Mapping[str, Any], plain: Mapping[str, Any], limits: Limits
             "speed and text are judged against a run without speculation, and none was recorded; measure it, or set "
             "specdecode_gate_speedup_min, specdecode_gate_speedup_many_min to 0 and specdecode_gate_equal_text to false"
         )
-    speedups = compare_speeds(measured.get("tokens_per_second") or [], plain.get("tokens_per_second") or [])
+    few, many = by_streams(measured.get("tokens_per_second") or [], plain.get("tokens_per_second") or [])
     differ = compare_texts(measured.get("texts") or [], plain.get("texts") or []) if plain else []
     reasons = [
         *_acceptance(measured, limits),
-        *_speed(speedups[:1], limits.speedup_min, "speedup_min"),
-        *_speed(speedups[1:], limits.speedup_many_min, "speedup_many_min"),
+        *_speed(few, limits.speedup_min, "speedup_min"),
+        *_speed(many, limits.speedup_many_min, "speedup_many_min"),
         *(_text(differ) if limits.equal_text else []),
     ]
-    described = [{**item._asdict(), "effective": item.effective} for item in speedups]
+    described = [{**item._asdict(), "effective": item.effective} for item in [*few.known, *many.known]]
     facts = [
         *_accept_length_fact(measured, limits),
-        *_speed_facts(speedups[:1], limits.speedup_min),
-        *_speed_facts(speedups[1:], limits.speedup_many_min),
+        *_speed_facts(few.known, limits.speedup_min),
+        *_speed_facts(many.known, limits.speedup_many_min),
         *(_text_fact(differ, limits) if plain else []),
     ]
     return Decision(not reasons, reasons, facts, described, differ)
+
+
+def by_streams(measured: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]]) -> tuple[Compared, Compared]:
+    """The speed-up of the fewest streams, and those of all others. Nothing measured at all is one stream lost."""
+    speedups = compare_speeds(measured, plain)
+    fewest, *others = sorted({entry["streams"] for entry in [*measured, *plain]}) or [1]
+    few = [item for item in speedups if item.streams == fewest]
+    many = [item for item in speedups if item.streams != fewest]
+    lost = [number for number in others if number not in [item.streams for item in many]]
+    return Compared(few, [] if few else [fewest]), Compared(many, lost)
 
 
 def compare_speeds(measured: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]]) -> list[Speedup]:
@@ -121,17 +138,25 @@ def _acceptance(measured: Mapping[str, Any], limits: Limits) -> list[str]:
     return [f"accept length {length:g} is below specdecode_gate_accept_length_min {limits.accept_length_min:g}; {hint}"]
 
 
-def _speed(speedups: Sequence[Speedup], least: float, name: str) -> list[str]:
+def _speed(speedups: Compared, least: float, name: str) -> list[str]:
+    if least and speedups.lost:
+        return [
+            f"the speed of {_streams(speedups.lost[0])} was not measured both with and without speculation, and "
+            f"specdecode_gate_{name} asks for {least:g}; see measurements.jsonl, or set it to 0"
+        ]
     reasons = []
-    for item in speedups:
+    for item in speedups.known:
         if least and item.effective < least:
             noise = "" if item.differs else f" (measured {item.ratio:g}, which is within the spread: no difference)"
-            streams = "one stream" if item.streams == 1 else f"{item.streams} streams"
             reasons.append(
-                f"{streams}: {item.effective:g} times the speed without speculation{noise}, and specdecode_gate_{name} "
-                f"asks for {least:g}; try fewer draft steps, or serve without speculation"
+                f"{_streams(item.streams)}: {item.effective:g} times the speed without speculation{noise}, and "
+                f"specdecode_gate_{name} asks for {least:g}; try fewer draft steps, or serve without speculation"
             )
     return reasons
+
+
+def _streams(number: int) -> str:
+    return "one stream" if number == 1 else f"{number} streams"
 
 
 def _text(differ: Sequence[str]) -> list[str]:
@@ -156,8 +181,9 @@ def _speed_facts(speedups: Sequence[Speedup], least: float) -> list[str]:
     facts = []
     for item in speedups:
         noise = "" if item.differs else ", which is within the spread: no difference"
-        streams = "one stream" if item.streams == 1 else f"{item.streams} streams"
-        facts.append(f"{streams}: {item.ratio:g} times the speed without speculation{noise} ({_asked(least)})")
+        facts.append(
+            f"{_streams(item.streams)}: {item.ratio:g} times the speed without speculation{noise} ({_asked(least)})"
+        )
     return facts
 
 

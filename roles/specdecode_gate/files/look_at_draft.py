@@ -5,7 +5,7 @@
 
     look_at_draft.py TARGET DRAFT
 
-Only headers of the weights are read: names, no numbers. What can't be known is null.
+Only headers of the weights are read: names, no numbers. What can't be known is null. An empty text is no model.
 """
 
 from __future__ import annotations
@@ -60,9 +60,14 @@ def header_names(path: str) -> list[str]:
 
 def look(target: str, draft: str) -> dict[str, Any]:
     """Both configurations, and whether the draft has an output head of its own."""
-    names = tensor_names(draft)
+    names = tensor_names(draft) if draft else None
     has_head = None if names is None else any(name.split(".")[-2:] == ["lm_head", "weight"] for name in names)
-    return {"target": read_config(target), "draft": read_config(draft), "draft_path": draft, "has_head": has_head}
+    return {
+        "target": read_config(target) if target else None,
+        "draft": read_config(draft) if draft else None,
+        "draft_path": draft,
+        "has_head": has_head,
+    }
 
 
 def main(arguments: list[str]) -> int:

@@ -116,7 +116,51 @@ def test_what_needs_a_baseline_is_refused_without_one(limits):
         gate_decision(run(speed(95)), {}, limits)
 
 
-@pytest.mark.parametrize("limits", [{"speedup": 1}, {"speedup_min": "fast"}, []])
+@pytest.mark.parametrize("spelt", [True, "True", "yes", "on", "y", "t", "1", 1])
+def test_equality_is_asked_for_in_any_spelling_of_true(spelt):
+    measured, plain = run(speed(95), texts={"a": "1"}), run(speed(90), texts={"a": "2"})
+    assert not gate_decision(measured, plain, {"equal_text": spelt})["holds"]
+    assert gate_decision(measured, plain, {"equal_text": "off"})["holds"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "plain"),
+    [
+        ([], [speed(90)]),
+        ([speed(95)], []),
+        ([speed(95, streams=1)], [speed(90, streams=2)]),
+        (
+            [speed(50), speed(200, streams=4)],
+            [speed(90) | {"median": None, "low": None, "high": None}, speed(90, streams=4)],
+        ),
+    ],
+)
+def test_a_speed_that_could_not_be_compared_does_not_hold(measured, plain):
+    result = gate_decision(run(*measured), run(*plain), {"speedup_min": 1.0})
+    assert ["not measured both with and without" in reason for reason in result["reasons"]] == [True]
+    assert gate_decision(run(*measured), run(*plain), {})["holds"]
+
+
+def test_many_streams_that_could_not_be_compared_do_not_hold_either():
+    measured, plain = run(speed(95), speed(200, streams=8)), run(speed(90))
+    assert gate_decision(measured, plain, ASKED)["holds"]
+    result = gate_decision(measured, plain, ASKED | {"speedup_many_min": 1.0})
+    assert ["8 streams was not measured both" in reason for reason in result["reasons"]] == [True]
+
+
+def test_a_measurement_that_lacks_something_is_refused():
+    with pytest.raises(AnsibleFilterError, match="median"):
+        gate_decision(run({"streams": 1}), run(speed(90)), ASKED)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", -1, "-0.5"])
+@pytest.mark.parametrize("name", ["accept_length_min", "speedup_min", "speedup_many_min", "accept_length_declared"])
+def test_limits_are_numbers_from_0(name, value):
+    with pytest.raises(AnsibleFilterError, match=name):
+        gate_decision(run(speed(95)), run(speed(90)), {name: value})
+
+
+@pytest.mark.parametrize("limits", [{"speedup": 1}, {"speedup_min": "fast"}, {"equal_text": "maybe"}, []])
 def test_limits_that_make_no_sense_are_refused(limits):
     with pytest.raises(AnsibleFilterError):
         gate_decision(run(speed(95)), run(speed(90)), limits)

@@ -19,6 +19,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_store i
     FileRecord,
     digest_of,
     dump_manifest,
+    load_manifest,
 )
 from ansible_collections.blackwell.inference.plugins.modules import deployment_record
 
@@ -203,7 +204,7 @@ def test_going_back_can_be_broken_off_and_repeated(node: Node, monkeypatch: pyte
         os.rename(source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_deployment_files.os, "replace", replace_once)
+        patched.setattr(os, "replace", replace_once)
         assert "No space left" in node.go_back()["msg"]
     assert node.go_back()["id"] == first["id"]
     assert node.contents() == before
@@ -327,3 +328,276 @@ def test_what_cannot_be_kept_is_refused(node: Node) -> None:
 def test_the_documented_options_are_those_of_the_module() -> None:
     options = yaml.safe_load(deployment_record.DOCUMENTATION)["options"]
     assert {name for name, option in options.items() if "default" not in option} == set()
+
+
+# --- attacked: nonsense, links that lead elsewhere, and runs that were killed -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"files": ["etc/main.env"]},
+        {"trees": ["units"]},
+        {"trees": [""]},
+        {"instance": "../main"},
+        {"instance": ""},
+    ],
+)
+def test_what_could_not_be_read_again_is_not_recorded(node: Node, nonsense: dict[str, Any]) -> None:
+    answer = node.record(**nonsense)
+    assert answer.get("failed"), answer
+    assert not list(node.root.rglob("*-0001-*.json"))
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/..", "", ".", "etc", 5, None])
+def test_some_paths_are_never_deployed(path: Any) -> None:
+    assert not _deployment_files.is_plain(path)
+    if isinstance(path, str):
+        with pytest.raises(_deployment_files.FilesError):
+            _deployment_files.place_of(path)
+
+
+def test_paths_are_recorded_in_one_spelling(node: Node) -> None:
+    spelt = {"files": [f"{node.root}//etc/../etc/main.env"], "trees": [f"{node.dropins}//"]}
+    assert node.record(**spelt)["changed"]
+    again = node.record(**spelt)
+    assert not again["changed"] and not again.get("warnings")
+    before = node.contents()
+    node.env.write_text("KEY=2\n")
+    node.write("units/server.d/own.conf", "Nice=1\n")
+    node.record(**spelt)
+    node.go_back()
+    assert node.contents() == before
+
+
+def change_record(node: Node, change: Any) -> None:
+    path = sorted((node.root / "deployments").glob("main-0001-*.json"))[0]
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(change(fields)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: "text",
+        lambda fields: [],
+        lambda fields: {**fields, "about": None},
+        lambda fields: {**fields, "trees": [fields["trees"][0] + "/../server.d"]},
+        lambda fields: {**fields, "trees": [""]},
+        lambda fields: {**fields, "trees": ["etc"]},
+        lambda fields: {**fields, "trees": fields["trees"][0]},
+        lambda fields: {**fields, "instance": "other"},
+        lambda fields: {**fields, "id": "main-0007-0123456789ab"},
+        lambda fields: {**fields, "files": [{**fields["files"][0], "mode": "rw"}]},
+        lambda fields: {**fields, "files": [{**fields["files"][0], "uid": "root"}]},
+        lambda fields: {**fields, "files": [{**fields["files"][0], "what": "../../etc/main.env"}]},
+        lambda fields: {**fields, "files": [{**fields["files"][0], "path": 5}]},
+        lambda fields: {**fields, "files": {"path": "x"}},
+    ],
+)
+def test_a_record_that_makes_no_sense_is_not_followed(node: Node, change: Any) -> None:
+    first = node.record()["id"]
+    change_record(node, change)
+    node.env.write_text("KEY=2\n")
+    before = node.look()
+    answer = node.go_back(deployment=first)
+    assert answer["failed"] and f"no deployment {first}" in answer["msg"]
+    assert node.look() == before
+
+
+def test_an_unreadable_present_deployment_is_not_stepped_over(node: Node) -> None:
+    ids = []
+    for number in range(3):
+        node.env.write_text(f"KEY={number}\n")
+        ids.append(node.record()["id"])
+    (node.root / f"deployments/{ids[2]}.json").write_text("{")
+    answer = node.go_back()
+    assert answer["failed"] and ids[2] in answer["msg"]
+    assert node.env.read_text() == "KEY=2\n"
+    assert node.go_back(deployment=ids[1])["changed"]
+
+
+def test_a_damaged_first_record_is_not_replaced_by_a_later_state(node: Node) -> None:
+    node.record(first=True, about={"decision": "none"})
+    damage_record(node)
+    node.env.write_text("KEY=2\n")
+    answer = node.record(first=True, about={"decision": "none"})
+    assert answer["failed"] and "main-0001-" in answer["msg"]
+
+
+def test_a_tree_that_became_a_link_leads_nowhere(node: Node) -> None:
+    node.record()
+    node.env.write_text("KEY=2\n")
+    node.record()
+    foreign = node.write("srv/models/weights", "precious\n")
+    (node.dropins / "server.conf").unlink()
+    node.dropins.rmdir()
+    node.dropins.symlink_to(foreign.parent)
+    before = node.look()
+    answer = node.go_back()
+    assert answer["failed"] and str(node.dropins) in answer["msg"] and "link" in answer["msg"]
+    assert node.look() == before
+
+
+def test_a_directory_below_a_tree_that_became_a_link_leads_nowhere(node: Node) -> None:
+    draft = node.write("units/server.d/draft/config.json", "ours\n")
+    node.record()
+    node.env.write_text("KEY=2\n")
+    node.record()
+    foreign = node.write("srv/models/config.json", "precious\n")
+    draft.unlink()
+    draft.parent.rmdir()
+    draft.parent.symlink_to(foreign.parent)
+    before = node.look()
+    answer = node.go_back()
+    assert answer["failed"] and str(draft.parent) in answer["msg"]
+    assert node.look() == before
+
+
+def test_a_directory_above_a_file_that_became_a_link_leads_nowhere(node: Node) -> None:
+    node.record()
+    node.env.write_text("KEY=2\n")
+    node.record()
+    (node.root / "etc").rename(node.root / "elsewhere")
+    (node.root / "etc").symlink_to("elsewhere")
+    before = node.look()
+    answer = node.go_back()
+    assert answer["failed"] and str(node.root / "etc") in answer["msg"]
+    assert node.look() == before
+
+
+def test_directories_that_always_were_links_are_no_hindrance(node: Node) -> None:
+    (node.root / "etc").rename(node.root / "elsewhere")
+    (node.root / "etc").symlink_to("elsewhere")
+    (node.root / "units").rename(node.root / "other-units")
+    (node.root / "units").symlink_to("other-units")
+    before = node.contents()
+    node.record()
+    assert not node.record()["changed"]
+    node.env.write_text("KEY=2\n")
+    (node.dropins / "server.conf").write_text("ExecStart=b\n")
+    node.record()
+    assert len(node.go_back()["files"]) == 2
+    assert node.contents() == before and (node.root / "etc").is_symlink()
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of the run goes on."""
+
+
+def steps(node: Node, monkeypatch: pytest.MonkeyPatch, allowed: int) -> bool:
+    """Go back, and die before the step after `allowed`; False when there are no more steps."""
+    done: list[str] = []
+
+    def counted(step: Any) -> Any:
+        def run(*arguments: Any, **options: Any) -> Any:
+            if len(done) == allowed:
+                raise Killed
+            done.append(step.__name__)
+            return step(*arguments, **options)
+
+        return run
+
+    with monkeypatch.context() as patched:
+        for name in ("replace", "unlink", "rmdir", "symlink", "fchmod"):
+            patched.setattr(os, name, counted(getattr(os, name)))
+        paths = {"directory": str(node.root / "deployments"), "patches_directory": str(node.root / "patches")}
+        with patch_module_args({"state": "restored", **paths}), pytest.raises((Killed, SystemExit)) as end:
+            deployment_record.main()
+    node.capsys.readouterr()
+    return end.type is Killed
+
+
+def changed_node(node: Node) -> dict[str, tuple[str, int]]:
+    """A node with two deployments that differ in everything; what it was in the first."""
+    node.write("patches/nothing", "")
+    node.write("units/server.d/old.conf", "Nice=1\n")
+    before = node.contents()
+    node.record(first=True, about={"decision": "none"})
+    node.env.write_text("KEY=2\n")
+    node.write("etc/nccl.env", "A=1\n")
+    node.write("units/server.d/server.conf", "ExecStart=b\n")
+    node.write("units/server.d/own.conf", "Nice=1\n")
+    (node.dropins / "old.conf").unlink()
+    (node.dropins / "old.conf").symlink_to("own.conf")
+    node.patch("patched\n")
+    node.record()
+    return before
+
+
+@pytest.mark.parametrize("allowed", range(18))
+def test_a_killed_run_is_finished_by_the_next(node: Node, monkeypatch: pytest.MonkeyPatch, allowed: int) -> None:
+    before = changed_node(node)
+    assert steps(node, monkeypatch, allowed)
+    assert node.go_back()["sources"] == [str(node.source)], "its bytecode still has to be judged"
+    assert node.contents() == before
+    assert not node.go_back()["changed"]
+
+
+@pytest.mark.parametrize("allowed", range(12))
+def test_the_manifest_knows_every_source_whenever_a_run_is_killed(
+    node: Node, monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    node.patch("patched once\n")
+    node.record()
+    before = node.contents()
+    node.patch("patched twice\n")
+    node.write("units/server.d/server.conf", "ExecStart=b\n")
+    node.record()
+    assert steps(node, monkeypatch, allowed)
+    known = load_manifest(str(node.root / "patches"))[str(node.source)]
+    assert digest_of(node.source.read_bytes()) in (known.result, *known.earlier, known.pristine)
+    node.go_back()
+    assert node.contents() == before
+
+
+@pytest.mark.parametrize("allowed", range(0, 18, 3))
+def test_what_a_killed_run_left_is_no_part_of_a_deployment(
+    node: Node, monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    changed_node(node)
+    assert steps(node, monkeypatch, allowed)
+    recorded = json.loads((node.root / f"deployments/{node.record(about={'decision': 'new'})['id']}.json").read_text())
+    assert not [item["path"] for item in recorded["files"] if item["path"].endswith(".deployment_record")]
+
+
+def test_directories_are_readable_whatever_the_umask_is(node: Node) -> None:
+    draft = node.write("units/server.d/draft/config.json", "ours\n")
+    node.record()
+    draft.unlink()
+    draft.parent.rmdir()
+    node.record()
+    before = os.umask(0o077)
+    try:
+        node.go_back()
+    finally:
+        os.umask(before)
+    assert draft.read_text() == "ours\n" and draft.parent.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_damaged_content_is_kept_anew(node: Node) -> None:
+    node.record()
+    damage_content(node)
+    node.record(about={"decision": "fallback"})
+    node.env.write_text("KEY=2\n")
+    node.record()
+    assert node.go_back()["changed"] and node.env.read_text() == "KEY=1\n"
+
+
+def test_a_full_disk_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.record()
+    node.env.write_text("KEY=2\n")
+    node.record()
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert f"{node.env.parent}/" in node.go_back()["msg"]
+    assert node.env.read_text() == "KEY=2\n"
+    assert not list(node.env.parent.glob(".*"))
+
+
+def test_a_refused_run_makes_nothing(node: Node) -> None:
+    assert node.go_back()["failed"] and not (node.root / "deployments").exists()

@@ -89,6 +89,28 @@ def test_a_target_without_a_rule_is_said() -> None:
     assert "no rule is known for Unheard" in sentence
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"target": [1]},
+        {"target": {"architectures": 5}},
+        {"target": {"architectures": {"a": 1}}},
+        {"target": {"architectures": [None], "num_hidden_layers": "8"}},
+        {"target": {"architectures": ["Llama\rExecStartPre=+/bin/true"], "num_hidden_layers": 8}},
+        {"draft": [1]},
+        {"draft": {KEY: ["a"], "eagle_config": {KEY: ["a\rb", None]}}},
+        {"draft": {"eagle_config": 5}},
+    ],
+)
+def test_models_of_strangers_don_t_stop_a_fallback_nor_get_into_its_unit(strange: dict[str, Any], engine: str) -> None:
+    """Whatever config.json holds, the sentences become comments of a unit that starts programs as root."""
+    said = draft_diagnosis(
+        look(**strange), served(0, 2, 4, engine=engine, release="0.5.20" if engine == "sglang" else "0.32.0"), 1.0
+    )
+    assert all(sentence.isprintable() and "ExecStartPre" not in sentence for sentence in said)
+
+
 def test_nonsense_is_refused() -> None:
     with pytest.raises(AnsibleFilterError):
         draft_diagnosis([], served(), 1.0)
@@ -151,3 +173,13 @@ def test_the_language_model_within_counts(tmp_path: Path) -> None:
     }
     (tmp_path / "config.json").write_text(json.dumps(text))
     assert run_look(tmp_path, tmp_path / "none")["target"] == {"architectures": [KIMI], "num_hidden_layers": 61}
+
+
+def test_no_model_is_not_looked_for_where_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 8}')
+    write_weights(tmp_path, "lm_head.weight")
+    monkeypatch.chdir(tmp_path)
+    program = TOP / "roles/specdecode_gate/files/look_at_draft.py"
+    done = subprocess.run([sys.executable, program, "", ""], capture_output=True, text=True, check=True)
+    seen = json.loads(done.stdout)
+    assert (seen["target"], seen["draft"], seen["has_head"]) == (None, None, None)
