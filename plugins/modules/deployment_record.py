@@ -149,6 +149,7 @@ sources:
   returned: O(state=restored)
 """
 
+import contextlib
 import datetime
 from typing import Any
 
@@ -178,6 +179,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_re
     write_record,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import StoreError
+from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import locked as patching
 
 
 def summary(record: Record) -> dict[str, Any]:
@@ -225,11 +227,14 @@ def give_back(params: dict[str, Any], check_mode: bool, warnings: list[str]) -> 
     records = read_records(params["directory"], params["instance"])
     warnings += records.damaged
     record = find(records, params["deployment"])
-    changes = changes_to(params["directory"], record, params["patches_directory"])
-    sources = sources_of(record, records.known, params["patches_directory"])
-    if not check_mode:
-        announce(changes, params["patches_directory"])
-        apply(changes)
+    patches = params["patches_directory"]
+    # engine_patch must not plan meanwhile
+    with patching(patches, create=False) if patches else contextlib.nullcontext():
+        changes = changes_to(params["directory"], record, patches)
+        sources = sources_of(record, records.known, patches)
+        if not check_mode:
+            announce(changes, patches)
+            apply(changes)
     return {
         "changed": bool(changes),
         "deployment": summary(record),
