@@ -63,7 +63,9 @@ def test_every_node_patches_every_environment(tmp_path: Path, node: str, environ
 
 @pytest.mark.parametrize("node", PYTHONS)
 def test_the_environments_syntax_counts(tmp_path: Path, node: str) -> None:
-    newer = "type Alias = int\n\n\ndef f(x):\n    match x:\n        case {'a': 1}:\n            return f'{x['a']}'\n"
+    newer = "\n\ndef f(x):\n    match x:\n        case {'a': 1}:\n            return x\n"
+    if float(NEWEST.partition(".")[2]) >= 12:
+        newer = "type Alias = int\n" + newer.replace("return x", "return f'{x['a']}'")
     installed = Environment(tmp_path, PYTHONS[NEWEST])
     installed.install(files={"models/model.py": MODEL + newer})
     assert run_on(PYTHONS[node], installed) == ["applied"]
