@@ -132,25 +132,30 @@ def load_original(directory: str, digest: str) -> bytes | None:
 # --- one at a time ----------------------------------------------------------------------------------------------------
 
 
+def lock_of(directory: str) -> str:
+    """The file of the lock; it is made by the first run that has something to write, and never removed."""
+    return os.path.join(directory, "lock")
+
+
 @contextlib.contextmanager
-def locked(directory: str, create: bool, wait: float = _LOCK_WAIT_SECONDS) -> Iterator[None]:
-    """Hold the lock of the state directory; without `create`, a directory that isn't there needs none.
+def locked(directory: str, create: bool, wait: float = _LOCK_WAIT_SECONDS) -> Iterator[bool]:
+    """Hold the lock of the state directory; without `create`, a lock that isn't there is not held, which is the value.
 
     Raises StoreError when another run holds it for longer than `wait` seconds.
     """
-    path = os.path.join(directory, "lock")
+    path = lock_of(directory)
     try:
         if create:
             os.makedirs(directory, mode=_STATE_MODE, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), _STATE_FILE_MODE)
     except FileNotFoundError:
-        yield
+        yield False
         return
     except OSError as error:
         raise StoreError(f"{path} can't be opened: {error.strerror}; give state_directory a writable place") from error
     try:
         _acquire(descriptor, path, wait)
-        yield
+        yield True
     finally:
         os.close(descriptor)
 

@@ -178,6 +178,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_store i
     Write,
     commit,
     load_manifest,
+    lock_of,
     locked,
     remove_leftovers,
 )
@@ -223,12 +224,24 @@ def make_plan(params: dict[str, Any], entries: list[Entry], manifest: Manifest) 
     return plan
 
 
+def look(params: dict[str, Any], entries: list[Entry]) -> tuple[Manifest, Plan]:
+    """The manifest and the plan, without creating anything. Raises PatchesFailed like make_plan."""
+    directory = params["state_directory"]
+    with locked(directory, create=False) as held:
+        try:
+            manifest = load_manifest(directory)
+            return manifest, make_plan(params, entries, manifest)
+        except PatchesFailed:
+            # Where nothing was ever patched there is no lock to hold, and another run may just have begun to patch.
+            if held or not os.path.exists(lock_of(directory)):
+                raise
+    return look(params, entries)
+
+
 def run(params: dict[str, Any], entries: list[Entry], check_mode: bool) -> dict[str, Any]:
     """Plan, write unless in check mode, and say what was or would be done."""
     directory = params["state_directory"]
-    with locked(directory, create=False):
-        manifest = load_manifest(directory)
-        plan = make_plan(params, entries, manifest)
+    manifest, plan = look(params, entries)
     if is_change(plan, manifest) and not check_mode:
         # Only now there is something to keep: another run may have come first, so all is read again under the lock.
         with locked(directory, create=True):

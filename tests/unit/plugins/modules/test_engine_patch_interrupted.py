@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import StoreError, load_manifest
+from ansible_collections.blackwell.inference.plugins.modules import engine_patch
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.patch_case import (
     CONFIG,
     MODEL,
@@ -168,3 +169,14 @@ def test_two_at_once_end_with_one_change_and_complete_files(node: Environment) -
     os.close(answers)
     assert (node.path("config.py").read_text(), node.path().read_text()) == (PATCHED_CONFIG, PATCHED_MODEL)
     assert leftovers(node) == []
+
+
+def test_the_first_run_ever_began_while_this_one_looked(node: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_and_be_overtaken(directory: str) -> Any:
+        monkeypatch.setattr(engine_patch, "load_manifest", load_manifest)
+        manifest = load_manifest(directory)
+        assert node.run(entry())["changed"]
+        return manifest
+
+    monkeypatch.setattr(engine_patch, "load_manifest", load_and_be_overtaken)
+    assert not node.run(entry())["changed"]
