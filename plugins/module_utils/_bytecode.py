@@ -17,7 +17,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
     Suspect,
     file_id,
     remove,
-    seal,
+    seal_suspect,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judge import Findings, Left
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import LostWorkError
@@ -84,7 +84,6 @@ class Outcome:
         self.examined = 0
         self.proved = 0
         self.prefixes: list[str] = []
-        self.started = time.time_ns()
         self.errors: list[tuple[str, OSError]] = []
         self.warnings: list[str] = []
         self.links: dict[Identity, Identity] = {}  # what removed files are known as under their other names
@@ -100,12 +99,13 @@ def invalidate(request: Request) -> Outcome:
     targets = check_paths(request.paths)
     check_pythons(request.pythons)
     outcome.prefixes = prefixes_in_use() if request.prefix is None else check_prefix(request.prefix)
-    found = _scan(targets, outcome.prefixes)
+    started = None if request.dry_run else time.time_ns()
+    found = _scan(targets, outcome.prefixes, Findings(started))
     interpreters = Interpreters(_pythons(request, targets, found))
     try:
         for _round in range(_MOST_ROUNDS):
             again = _settle(request, found, interpreters, outcome)
-            found = _scan_again(again)
+            found = _scan_again(again, Findings(started))
         # Somebody is writing these faster than they can be judged.
         outcome.left += [Left(suspect.path, "busy") for suspect in again]
         outcome.examined += len(again)
@@ -115,8 +115,7 @@ def invalidate(request: Request) -> Outcome:
     return outcome
 
 
-def _scan(targets: Targets, prefixes: list[str]) -> Findings:
-    found = Findings()
+def _scan(targets: Targets, prefixes: list[str], found: Findings) -> Findings:
     wanted = Wanted([os.path.realpath(folder) for folder in targets.folders], {})
     for source in targets.sources:
         folder, name = os.path.split(source)
@@ -135,8 +134,7 @@ def _scan(targets: Targets, prefixes: list[str]) -> Findings:
     return found
 
 
-def _scan_again(suspects: Iterable[Suspect]) -> Findings:
-    found = Findings()
+def _scan_again(suspects: Iterable[Suspect], found: Findings) -> Findings:
     for suspect in suspects:
         scan_again(suspect, found)
     return found
@@ -164,8 +162,8 @@ def _settle(request: Request, found: Findings, interpreters: Interpreters, outco
             again.append(verdict.suspect)
         elif verdict.result == SAME or (verdict.result == UNPROVED and verdict.suspect.is_current):
             outcome.kept += 1
-            if verdict.result == SAME and not request.dry_run:
-                seal(verdict.suspect, outcome.started)
+            if verdict.result == SAME:
+                seal_suspect(verdict.suspect, found.started)
         else:
             doomed.append((verdict.suspect, verdict.result))
             unproved[verdict.why] += verdict.result == UNPROVED

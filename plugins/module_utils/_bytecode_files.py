@@ -206,25 +206,33 @@ def _check_removable(folder: int, file: os.stat_result) -> None:
         raise PermissionError(errno.EPERM, "the folder is shared (sticky) and the file belongs to somebody else")
 
 
-def seal(suspect: Suspect, started: int) -> bool:
-    """Remember on the pyc that it was proved; True if that was possible.
+def seal(name: str, folder: int, pyc: Identity, source: Identity, started: int | None) -> bool:
+    """Remember on a pyc that it was found to belong to its source; True if that was possible.
 
     Only the modification time is set, which no interpreter looks at. What it says binds pyc and source as they were
     judged, so it is void if either has changed since. A source that had just been changed when the search started, in
-    nanoseconds since the epoch, is not sealed: a second change might leave no trace in its ctime.
+    nanoseconds since the epoch, is not sealed: a second change might leave no trace in its ctime. `started` is None
+    where nothing may be written.
     """
-    source_ctime = suspect.source_identity[4]
-    if started - source_ctime < SECOND:
+    if started is None or started - source[4] < SECOND:
         return False
-    digest = seal_nanoseconds(suspect.name, suspect.pyc_identity, suspect.source_identity)
-    sealed = (int(time.time()) - SEAL_OFFSET_SECONDS) * SECOND + digest
+    sealed = (int(time.time()) - SEAL_OFFSET_SECONDS) * SECOND + seal_nanoseconds(name, pyc, source)
     try:
-        with folder_below(suspect.base, suspect.folder) as folder, _opened(suspect.name, FILE_NO_LINK, folder) as file:
+        with _opened(name, FILE_NO_LINK, folder) as file:
             status = os.fstat(file)
-            unchanged = identity(status) == suspect.pyc_identity
+            unchanged = identity(status) == pyc
             if unchanged:
                 os.utime(file, ns=(status.st_atime_ns, sealed))
             return unchanged
+    except (OSError, ReplacedError):
+        return False
+
+
+def seal_suspect(suspect: Suspect, started: int | None) -> bool:
+    """Like seal, for a pyc whose folder is no longer open."""
+    try:
+        with folder_below(suspect.base, suspect.folder) as folder:
+            return seal(suspect.name, folder, suspect.pyc_identity, suspect.source_identity, started)
     except (OSError, ReplacedError):
         return False
 

@@ -18,6 +18,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
     ReplacedError,
     Suspect,
     read_judged_source,
+    seal,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash import computes_quickly, source_hash
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
@@ -47,9 +48,14 @@ class Left(NamedTuple):
 
 
 class Findings:
-    """What was seen. Every pyc counts once in `examined`, and as fresh, stale, doubtful, left or failed."""
+    """What was seen. Every pyc counts once in `examined`, and as fresh, stale, doubtful, left or failed.
 
-    def __init__(self) -> None:
+    `started` is when the search began, in nanoseconds since the epoch, or None if it may not write. It decides whether
+    what is fresh can be sealed.
+    """
+
+    def __init__(self, started: int | None = None) -> None:
+        self.started = started
         self.examined = 0
         self.fresh = 0
         self.stale: list[tuple[Suspect, str]] = []
@@ -57,8 +63,8 @@ class Findings:
         self.left: list[Left] = []
         self.errors: list[tuple[str, OSError]] = []
         self.environments: list[str] = []
-        # Sealed pycs come in crowds: an installer made all of them doubtful, and one run has proved them. After one of
-        # them, two statuses tell, and the next one is not opened.
+        # Sealed pycs come in crowds, because a run seals all that it finds fresh. After one of them, two statuses tell,
+        # and the next one is not opened.
         self.sealed_last = False
 
     def add(self, other: Findings) -> None:
@@ -168,6 +174,10 @@ class Judge:
             self._found.doubtful.append(self._suspect(seen)._replace(is_current=True))
         else:
             self._found.fresh += 1
+            name, _owner, _header, pyc, source = seen
+            # It was cleared for nothing; a seal would only spoil its times under its other names.
+            if pyc.st_nlink == 1:
+                seal(name, self._place.descriptor, identity(pyc), identity(source), self._found.started)
 
     def _pass_over(self, entry: os.DirEntry[str], owner: Owner | None, only_these: bool) -> None:
         if owner is not None or not only_these:
@@ -202,7 +212,7 @@ class Judge:
         return pyc
 
     def _sealed(self, name: str, owner: Owner) -> os.stat_result | None:
-        """The status of a pyc that an earlier run has proved, without opening it; None if that is not so."""
+        """The status of a pyc that an earlier run has sealed, without opening it; None if that is not so."""
         pyc = os.stat(name, dir_fd=self._place.descriptor, follow_symlinks=False)
         source = self._place.sources.status(owner[0])
         self._found.sealed_last = source is not None and stat.S_ISREG(pyc.st_mode) and is_sealed(name, pyc, source)

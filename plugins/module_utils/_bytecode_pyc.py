@@ -29,9 +29,9 @@ SETTLED_AT_ONCE = SECOND // 10
 # A full disk, a quota or a limit ends a file with a whole block. CPython up to 3.12.7 and 3.13.0 did not look whether
 # all had been written and put the stump into its place (https://github.com/python/cpython/issues/126606).
 SMALLEST_BLOCK = 512  # bytes
-# How far a remembered proof moves the pyc's mtime back, so that it can never look like a pyc that was just compiled.
+# How far a seal moves the pyc's mtime back, so that it can never look like a pyc that was just compiled.
 SEAL_OFFSET_SECONDS = 10
-SEALED_AT_ONCE_SECONDS = 1  # between asking for the time and setting it; later costs another proof, no more
+SEALED_AT_ONCE_SECONDS = 1  # between asking for the time and setting it; later costs another look, no more
 
 # The magic number of the final releases. Another number under the same tag is ignored by that interpreter.
 RELEASED_MAGIC = {
@@ -167,7 +167,7 @@ def may_be_cut_off(pyc: os.stat_result) -> bool:
 
 
 def seal_nanoseconds(name: str, pyc: Identity, source: Identity) -> int:
-    """The nanoseconds that a remembered proof writes into the mtime of the pyc: a digest of what was proved.
+    """The nanoseconds that a seal writes into the mtime of the pyc: a digest of what was found to belong together.
 
     It covers the name, inode and size of the pyc and the inode, size, mtime and ctime of the source, so it holds for
     linked sources, for `pycache_prefix` trees and for hard links as well, and ends with any change of the source.
@@ -180,7 +180,7 @@ def seal_nanoseconds(name: str, pyc: Identity, source: Identity) -> int:
 
 
 def is_sealed(name: str, pyc: os.stat_result, source: os.stat_result) -> bool:
-    """Whether an earlier run has proved this very pyc against this very source, and nothing happened to the pyc since.
+    """Whether an earlier run has found this very pyc to belong to this very source, and nothing happened to it since.
 
     Sealing it was its last change, so its ctime says when, and its mtime lies so far before. Whoever writes into it
     later can put back the mtime, not the ctime.

@@ -60,7 +60,7 @@ def scan_tree(path: str, skip: AbstractSet[FileId], found: Findings) -> None:
     level = [base.path.rstrip("/")]
     while level and len(level) < _FOLDERS_WORTH_SHARING:
         level = [folder for parent in level for folder in _scan_folder_at(tree, parent, found)]
-    for part in share_out(level, functools.partial(_scan_below, tree), _processes()):
+    for part in share_out(level, functools.partial(_scan_below, tree, found.started), _processes()):
         found.add(part)
 
 
@@ -111,9 +111,9 @@ def _scan_folder_at(tree: _Tree, folder: str, found: Findings) -> list[str]:
         return []
 
 
-def _scan_below(tree: _Tree, top: str) -> Findings:
+def _scan_below(tree: _Tree, started: int | None, top: str) -> Findings:
     """Judge a folder and everything below it."""
-    found = Findings()
+    found = Findings(started)
     try:
         with folder_below(tree.base, top) as descriptor:
             descend(top, descriptor, functools.partial(_scan_folder, tree, found=found), found)

@@ -89,11 +89,11 @@ notes:
     number, and the code is compared."
   - Bytecode that belongs to its source and ends with a whole block (512 bytes) is loaded once by such an interpreter,
     because a full disk may have cut it off. Without an interpreter it is kept.
-  - A proof is remembered in the modification time of the C(.pyc), which no interpreter looks at, so that the next run
-    needs none. Its nanoseconds become a digest of inode, size and times of the source, and any later change of the
-    source ends it. This is not reported as a change. A source that was changed less than a second before the run is
-    proved again in the next one. Removing a file changes its folder, so that bytecode beside it which times alone
-    had cleared may need a proof as well, once. Bytecode that is hard-linked under several names is proved in every run.
+  - What is found fresh is sealed, so that the next run neither proves nor opens it. The seal is the modification time
+    of the C(.pyc), which no interpreter looks at. Its nanoseconds become a digest of inode, size and times of the
+    source, and any later change of source or bytecode ends it. This is not reported as a change, and check mode seals
+    nothing. Bytecode of a source that was changed less than a second before the run is looked at again in the next one.
+    Bytecode that is hard-linked under several names may be proved in every run.
   - Sources over 8 MiB are not compiled or hashed, and bytecode over 64 MiB is not read. Such bytecode is removed as
     C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as

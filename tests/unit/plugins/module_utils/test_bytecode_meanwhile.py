@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import pytest
-from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_prove
+from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_judge, _bytecode_prove
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
     ReplacedError,
     Suspect,
@@ -22,6 +22,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
     read_source,
     remove,
     seal,
+    seal_suspect,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judge import Findings
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_scan import scan_tree
@@ -104,15 +105,31 @@ def test_a_pyc_that_was_replaced_by_a_link_stays(project: Project, monkeypatch: 
 def test_a_pyc_that_was_replaced_after_its_proof_is_not_sealed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def replace_and_seal(suspect: Suspect, started: int) -> bool:
+    def replace_and_seal(suspect: Suspect, started: int | None) -> bool:
         project.compile("m.py")
         os.utime(suspect.path, (LONG_AGO, LONG_AGO))
-        return seal(suspect, started)
+        return seal_suspect(suspect, started)
 
     project.compile("m.py")
     time.sleep(1.1)
-    monkeypatch.setattr(_bytecode, "seal", replace_and_seal)
+    monkeypatch.setattr(_bytecode, "seal_suspect", replace_and_seal)
     assert project.invalidate().proved == 1
+    assert os.stat(cache(project) / PYC).st_mtime == LONG_AGO
+
+
+def test_a_pyc_that_was_replaced_after_its_times_were_read_is_not_sealed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace_and_seal(name: str, *arguments: Any) -> bool:
+        project.compile("m.py")
+        os.utime(cache(project) / name, (LONG_AGO, LONG_AGO))
+        return seal(name, *arguments)
+
+    time.sleep(1.1)
+    project.compile("m.py")
+    monkeypatch.setattr(_bytecode_judge, "seal", replace_and_seal)
+    outcome = project.invalidate()
+    assert (outcome.kept, outcome.proved) == (1, 0)
     assert os.stat(cache(project) / PYC).st_mtime == LONG_AGO
 
 

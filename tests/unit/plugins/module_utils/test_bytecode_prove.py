@@ -286,6 +286,19 @@ def test_a_proof_ends_when_the_bytecode_is_written_again_under_its_old_time(doub
     assert reasons(doubtful.invalidate()) == {PYC: "code_differs"}
 
 
+def note_opened_pycs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A list that grows with every pyc that is opened."""
+    opened: list[str] = []
+    real_open = os.open
+
+    def noted_open(path: Any, *arguments: Any, **options: Any) -> int:
+        opened.extend(name for name in [str(path)] if name.endswith(".pyc"))
+        return real_open(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", noted_open)
+    return opened
+
+
 def test_what_was_proved_is_not_opened_again(doubtful: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         doubtful.write(f"n{number}.py", f"V = {number}\n")
@@ -295,16 +308,55 @@ def test_what_was_proved_is_not_opened_again(doubtful: Project, monkeypatch: pyt
         os.utime(source, (1, 1))
     time.sleep(1.1)
     assert doubtful.invalidate().proved == 4
-    opened = []
-    real_open = os.open
-
-    def noted_open(path: Any, *arguments: Any, **options: Any) -> int:
-        opened.append(str(path))
-        return real_open(path, *arguments, **options)
-
-    monkeypatch.setattr(os, "open", noted_open)
+    opened = note_opened_pycs(monkeypatch)
     assert doubtful.invalidate().kept == 4
-    assert len([path for path in opened if path.endswith(".pyc")]) == 1, "the first one says that they are sealed"
+    assert len(opened) == 1, "the first one says that they are sealed"
+
+
+@pytest.mark.parametrize("mode", ["TIMESTAMP", "CHECKED_HASH", "UNCHECKED_HASH"])
+def test_what_needs_no_proof_is_not_opened_again_either(
+    doubtful: Project, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    for number in range(3):
+        doubtful.write(f"n{number}.py", f"V = {number}\n")
+    time.sleep(1.1)
+    for source in doubtful.root.glob("*.py"):
+        doubtful.compile(source.name, mode)
+    assert doubtful.invalidate().proved == 0
+    opened = note_opened_pycs(monkeypatch)
+    assert (doubtful.invalidate().kept, len(opened)) == (4, 1)
+    opened.clear()
+    doubtful.write("m.py", "V = 2\n")
+    assert list(reasons(doubtful.invalidate())) == [PYC]
+
+
+def test_check_mode_seals_nothing(doubtful: Project) -> None:
+    doubtful.compile("m.py")
+    before = (doubtful.root / "__pycache__" / PYC).stat()
+    assert (doubtful.invalidate(check=True).kept, doubtful.invalidate(check=True).proved) == (1, 0)
+    after = (doubtful.root / "__pycache__" / PYC).stat()
+    assert (after.st_mtime_ns, after.st_ctime_ns) == (before.st_mtime_ns, before.st_ctime_ns)
+
+
+def test_a_seal_spares_the_neighbours_of_what_is_removed(doubtful: Project) -> None:
+    doubtful.write("n.py", "V = 1\n")
+    time.sleep(1.1)
+    doubtful.compile("m.py")
+    doubtful.compile("n.py")
+    doubtful.invalidate()
+    doubtful.write("n.py", "V = 22\n")
+    assert reasons(doubtful.invalidate()) == {f"n.{TAG}.pyc": "size_differs"}
+    outcome = doubtful.invalidate()
+    assert (outcome.kept, outcome.proved) == (1, 0)
+
+
+def test_hard_linked_bytecode_that_times_clear_keeps_its_times(doubtful: Project) -> None:
+    doubtful.compile("m.py")
+    pyc = doubtful.root / "__pycache__" / PYC
+    os.link(pyc, doubtful.root / "other-name")
+    before = pyc.stat().st_mtime_ns
+    outcome = doubtful.invalidate()
+    assert (outcome.kept, outcome.proved, pyc.stat().st_mtime_ns) == (1, 0, before)
 
 
 def test_a_touched_source_needs_one_proof_only(doubtful: Project) -> None:
