@@ -134,6 +134,19 @@ def drop_caches() -> None:
     Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
+def measure_first_search(tree: Path, floor: str, rounds: int, cold: bool) -> None:
+    """The first search ever of what pip leaves: it opens every pyc for its header, and would seal what is fresh.
+
+    It promises nothing: cold, the header of a file costs the disk more than its status.
+    """
+    base = "C, status of every .py and .pyc"
+    contenders = {base: lambda: seconds_of([floor, str(tree)]), "search": lambda: search(tree, "check").seconds}
+    take_turns(contenders, 1)
+    show("The first search ever, warm", take_turns(contenders, rounds), base)
+    if cold:
+        show("The first search ever, cold", take_turns(contenders, max(2, rounds // 2), drop_caches), base)
+
+
 def measure_search(tree: Path, how: str, floor: str, rounds: int, cold: bool) -> list[Limit]:
     """The search against the floor, with warm and, if wanted, with cold caches. `how` the tree was installed."""
     base, ours = "C, status of every .py and .pyc", "search"
@@ -142,17 +155,17 @@ def measure_search(tree: Path, how: str, floor: str, rounds: int, cold: bool) ->
         base: lambda: processor_seconds_of([floor, str(tree)]),
         ours: lambda: search(tree, "check").processor_seconds,
     }
-    proofs = search(tree, "run")  # what only a proof can clear is proved once, and then no more
-    first = search(tree, "check")
-    print(f"\nInstalled {how}: {first.examined} pycs, {first.kept} kept, {first.removed} removed, ", end="")
-    print(f"{proofs.proved} proved in {proofs.seconds:.1f} s, and {first.proved} in the run after that")
+    first = search(tree, "run")  # what only a proof can clear is proved once, and all that is fresh is sealed
+    then = search(tree, "check")
+    print(f"\nInstalled {how}: {then.examined} pycs, {then.kept} kept, {then.removed} removed, ", end="")
+    print(f"{first.proved} proved in {first.seconds:.1f} s, and {then.proved} in the run after that")
     take_turns(contenders, 1)
     warm = take_turns(contenders, rounds)
     show(f"Warm, {how}", warm, base)
     show(f"Warm, {how}, processor time (the search uses several processes)", take_turns(processor, rounds), base)
     limits = [
         Limit(f"warm search : C, {how}", ratio(warm, ours, base), 2.5),
-        Limit(f"memory, MiB, {how}", first.memory, 64),
+        Limit(f"memory, MiB, {how}", max(first.memory, then.memory), 64),
     ]
     if cold:
         times = take_turns(contenders, max(2, rounds // 2), drop_caches)
@@ -249,6 +262,7 @@ def main() -> int:
     floor = compile_floor(options.tree)
     load = os.getloadavg()[0]
     print(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} processors, load {load:.1f}")
+    measure_first_search(tree, floor, options.rounds, options.cold)
     limits = measure_search(tree, "by pip", floor, options.rounds, options.cold)
     limits += measure_search(linked, "by uv's links", floor, options.rounds, options.cold)
     limits += measure_proofs(tree, options.tree)

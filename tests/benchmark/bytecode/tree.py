@@ -19,7 +19,10 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 def make(root: Path) -> Path:
-    """The tree below `root`; it is kept and used again. Its bytecode is younger than its sources, as after pip."""
+    """The tree below `root`; it is kept and used again. Its bytecode is younger than its sources, as after pip.
+
+    The bytecode is written anew every time, because a search leaves seals on it.
+    """
     tree = root / "tree"
     if not (root / "complete").exists():
         shutil.rmtree(root, ignore_errors=True)
@@ -29,8 +32,8 @@ def make(root: Path) -> Path:
             if copied >= WANTED:
                 break
         time.sleep(1.5)
-        compile_all(tree)
         (root / "complete").touch()
+    compile_all(tree)
     return tree
 
 
@@ -53,7 +56,7 @@ def make_linked(root: Path) -> Path:
 
 def compile_all(tree: Path) -> None:
     """Compile everything with this interpreter. Some sources are meant for others and do not compile."""
-    command = [sys.executable, "-m", "compileall", "-q", "-j", str(len(os.sched_getaffinity(0))), str(tree)]
+    command = [sys.executable, "-m", "compileall", "-q", "-f", "-j", str(len(os.sched_getaffinity(0))), str(tree)]
     subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 

@@ -56,7 +56,9 @@ def test_a_name_that_no_role_knows_is_told_with_the_nearest(name: str, near: str
     assert near in problem
 
 
-@pytest.mark.parametrize("name", ["__ml_env_x", "ml_environment", "my_inference_server_x", "inference_nodes", *sorted(RESULTS)])
+@pytest.mark.parametrize(
+    "name", ["__ml_env_x", "ml_environment", "my_inference_server_x", "inference_nodes", *sorted(RESULTS)]
+)
 def test_names_of_others_internals_and_results_are_none_of_it(name: str) -> None:
     assert problems({name: object()}) == []
 
