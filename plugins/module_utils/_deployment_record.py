@@ -3,15 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The deployments of a node: one record a deployment, never changed once it is written, and going back to one.
 
-Layout of the directory, which only root may read: ``<id>.json``, ``objects/<sha256>``, ``lock``. An id is
-``<instance>-<number>-<digest>``; numbers count up. A record names the one before it, so that going back twice goes
+Layout of the directory, which only root may read: ``<id>.json``, ``objects/<sha256>``, and the ``lock`` of _lock. An id
+is ``<instance>-<number>-<digest>``; numbers count up. A record names the one before it, so that going back twice goes
 back two deployments: going back writes a record as well, and what is before it is what is before its model.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -354,21 +352,3 @@ def facts_of(directory: str) -> dict[str, Any]:
             facts = {key: record.about[key] for key in FACTS if key in record.about}
             instances[instance] = {"id": record.id, "time": record.time, **facts}
     return {"instances": instances}
-
-
-# --- one at a time ----------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def locked(directory: str, create: bool) -> Iterator[None]:
-    """Hold the lock of the directory; without `create`, one that isn't there needs none. OSError if impossible."""
-    if not create and not os.path.isdir(directory):
-        yield
-        return
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    descriptor = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

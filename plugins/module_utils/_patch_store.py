@@ -1,28 +1,23 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was patched, on disk: a manifest, the originals by content hash, a lock, and writing all files or none.
+"""What was patched, on disk: a manifest, the originals by content hash, and writing all files or none.
 
-Layout of the state directory: ``manifest.json``, ``originals/<sha256>``, ``lock``. The manifest is written before the
-first source is renamed into place, and names every digest that a file of ours may then have: a run that was killed
-between two files leaves nothing that the next run does not recognise.
+Layout of the state directory: ``manifest.json``, ``originals/<sha256>``, and the ``lock`` of _lock. The manifest is
+written before the first source is renamed into place, and names every digest that a file of ours may then have: a run
+that was killed between two files leaves nothing that the next run does not recognise.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import json
 import os
 import stat
-import time
-from typing import Any, Dict, Iterator, NamedTuple, Sequence
+from typing import Any, Dict, NamedTuple, Sequence
 
 MANIFEST_VERSION = 1
-_LOCK_WAIT_SECONDS = 60.0
-_LOCK_POLL_SECONDS = 0.1
 _STATE_MODE, _STATE_FILE_MODE = 0o755, 0o644
 
 
@@ -127,51 +122,6 @@ def load_original(directory: str, digest: str) -> bytes | None:
     except FileNotFoundError:
         return None
     return content if digest_of(content) == digest else None
-
-
-# --- one at a time ----------------------------------------------------------------------------------------------------
-
-
-def lock_of(directory: str) -> str:
-    """The file of the lock; it is made by the first run that has something to write, and never removed."""
-    return os.path.join(directory, "lock")
-
-
-@contextlib.contextmanager
-def locked(directory: str, create: bool, wait: float = _LOCK_WAIT_SECONDS) -> Iterator[bool]:
-    """Hold the lock of the state directory; without `create`, a lock that isn't there is not held, which is the value.
-
-    Raises StoreError when another run holds it for longer than `wait` seconds.
-    """
-    path = lock_of(directory)
-    try:
-        if create:
-            os.makedirs(directory, mode=_STATE_MODE, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), _STATE_FILE_MODE)
-    except FileNotFoundError:
-        yield False
-        return
-    except OSError as error:
-        raise StoreError(f"{path} can't be opened: {error.strerror}; give state_directory a writable place") from error
-    try:
-        _acquire(descriptor, path, wait)
-        yield True
-    finally:
-        os.close(descriptor)
-
-
-def _acquire(descriptor: int, path: str, wait: float) -> None:
-    deadline = time.monotonic() + wait
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise StoreError(f"{path} can't be locked: {error.strerror}") from error
-            if time.monotonic() >= deadline:
-                message = f"another run of engine_patch has held {path} for {wait:.0f} s; see who does: fuser -v {path}"
-                raise StoreError(message) from error
-        time.sleep(_LOCK_POLL_SECONDS)
 
 
 # --- all files or none ------------------------------------------------------------------------------------------------

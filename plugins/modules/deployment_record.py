@@ -168,7 +168,6 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_re
     find,
     first_is_recorded,
     in_force,
-    locked,
     next_record,
     patches_of,
     read_records,
@@ -178,8 +177,8 @@ from ansible_collections.blackwell.inference.plugins.module_utils._deployment_re
     write_facts,
     write_record,
 )
+from ansible_collections.blackwell.inference.plugins.module_utils._lock import LockError, locked
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import StoreError
-from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import locked as patching
 
 
 def summary(record: Record) -> dict[str, Any]:
@@ -229,7 +228,7 @@ def give_back(params: dict[str, Any], check_mode: bool, warnings: list[str]) -> 
     record = find(records, params["deployment"])
     patches = params["patches_directory"]
     # engine_patch must not plan meanwhile
-    with patching(patches, create=False) if patches else contextlib.nullcontext():
+    with locked(patches, create=False) if patches else contextlib.nullcontext():
         changes = changes_to(params["directory"], record, patches)
         sources = sources_of(record, records.known, patches)
         if not check_mode:
@@ -267,9 +266,9 @@ def main() -> None:
     warnings: list[str] = []
     act = record_now if module.params["state"] == "recorded" else give_back
     try:
-        with locked(module.params["directory"], create=act is record_now and not module.check_mode):
+        with locked(module.params["directory"], act is record_now and not module.check_mode, mode=0o700):
             result = act(module.params, module.check_mode, warnings)
-    except (FilesError, RecordError, StoreError) as error:
+    except (FilesError, LockError, RecordError, StoreError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(msg=f"{error.filename}: {error.strerror}; make room or give the right, and run again")

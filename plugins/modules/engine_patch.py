@@ -158,6 +158,7 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.blackwell.inference.plugins.module_utils._lock import LockError, lock_of, locked
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_entry import Entry, read_entries
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_interpreter import (
     Interpreter,
@@ -178,8 +179,6 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_store i
     Write,
     commit,
     load_manifest,
-    lock_of,
-    locked,
     remove_leftovers,
 )
 
@@ -301,7 +300,7 @@ def main() -> None:
     except PatchesFailed as error:
         patches = [{"id": item.id, "status": item.status, "reason": item.reason} for item in error.reports]
         module.fail_json(msg=str(error), patches=patches)
-    except (ValueError, OSError, InterpreterError, StoreError) as error:
+    except (ValueError, OSError, InterpreterError, LockError, StoreError) as error:
         module.fail_json(msg=str(error))
     for patch in result["patches"]:
         for limit in patch["limits"]:

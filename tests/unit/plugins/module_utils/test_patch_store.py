@@ -24,7 +24,6 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_store i
     dump_manifest,
     load_manifest,
     load_original,
-    locked,
     staging_path,
 )
 
@@ -231,22 +230,3 @@ def test_not_even_one_that_is_planted_at_the_last_moment(case: Case, tmp_path: P
 
 def test_equal_manifests_are_equal_bytes(case: Case) -> None:
     assert dump_manifest(dict(reversed(list(case.new.items())))) == dump_manifest(case.new)
-
-
-class TestLock:
-    def test_one_at_a_time(self, tmp_path: Path) -> None:
-        held = pytest.raises(StoreError, match=r"another run of engine_patch has held .*lock")
-        with locked(str(tmp_path / "state"), create=True), held, locked(str(tmp_path / "state"), create=True, wait=0.2):
-            pytest.fail("two at once")
-        with locked(str(tmp_path / "state"), create=True, wait=0.2):
-            pass
-
-    def test_looking_creates_nothing(self, tmp_path: Path) -> None:
-        with locked(str(tmp_path / "state"), create=False):
-            pass
-        assert not (tmp_path / "state").exists()
-
-    def test_a_place_that_is_no_directory_is_named(self, tmp_path: Path) -> None:
-        (tmp_path / "state").write_text("a file")
-        with pytest.raises(StoreError, match="state"), locked(str(tmp_path / "state"), create=True):
-            pytest.fail("locked a file")

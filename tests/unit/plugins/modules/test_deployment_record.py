@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.blackwell.inference.plugins.module_utils import _deployment_files, _patch_store
+from ansible_collections.blackwell.inference.plugins.module_utils import _deployment_files, _lock
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import (
     AppliedPatch,
     FileRecord,
@@ -607,8 +607,8 @@ def test_nothing_is_given_back_while_sources_are_patched(node: Node, monkeypatch
     node.record(first=True)
     node.patch("patched\n")
     node.record()
-    monkeypatch.setattr(_patch_store.locked.__wrapped__, "__defaults__", (0.2,))  # seconds to wait
-    with _patch_store.locked(str(node.root / "patches"), create=True):
-        assert "another run of engine_patch" in node.go_back()["msg"]
+    monkeypatch.setattr(_lock.locked.__wrapped__, "__defaults__", (0o755, 0.2))  # seconds to wait
+    with _lock.locked(str(node.root / "patches"), create=True):
+        assert "another run has held" in node.go_back()["msg"]
     assert node.source.read_text() == "patched\n"
     assert node.go_back()["changed"]

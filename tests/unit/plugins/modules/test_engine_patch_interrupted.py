@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.blackwell.inference.plugins.module_utils._lock import LockError
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import StoreError, load_manifest
 from ansible_collections.blackwell.inference.plugins.modules import engine_patch
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.patch_case import (
@@ -138,7 +139,7 @@ class TestDisk:
     def test_a_state_directory_that_cannot_be_made(self, node: Environment) -> None:
         node.state.parent.joinpath("file").write_text("")
         node.state = node.state.parent / "file" / "state"
-        with pytest.raises(StoreError, match="give state_directory a writable place"):
+        with pytest.raises(LockError, match="name a directory that can be written"):
             node.run(entry())
         assert node.path().read_text() == MODEL
 
