@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.blackwell.inference.plugins.module_utils import _deployment_files, _lock
+from ansible_collections.blackwell.inference.plugins.module_utils import _deployment_files
+from ansible_collections.blackwell.inference.plugins.module_utils._lock import locked
 from ansible_collections.blackwell.inference.plugins.module_utils._patch_store import (
     AppliedPatch,
     FileRecord,
@@ -24,6 +26,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._patch_store i
 from ansible_collections.blackwell.inference.plugins.modules import deployment_record
 
 Capture = pytest.CaptureFixture[str]
+from ansible_collections.blackwell.inference.tests.unit.plugins.modules.module_case import run_module
 
 
 class Node:
@@ -62,11 +65,7 @@ class Node:
             "facts_file": str(self.root / "facts.d/specdecode.fact"),
         }
         arguments = {**paths, "_ansible_check_mode": check, "_ansible_diff": diff, **options}
-        with patch_module_args(arguments), pytest.raises(SystemExit) as end:
-            deployment_record.main()
-        answer: dict[str, Any] = json.loads(self.capsys.readouterr().out)
-        assert bool(end.value.code) is bool(answer.get("failed"))
-        return answer
+        return run_module(deployment_record, self.capsys, **arguments)
 
     def record(self, **options: Any) -> dict[str, Any]:
         files = [str(self.env), str(self.nccl)]
@@ -607,8 +606,8 @@ def test_nothing_is_given_back_while_sources_are_patched(node: Node, monkeypatch
     node.record(first=True)
     node.patch("patched\n")
     node.record()
-    monkeypatch.setattr(_lock.locked.__wrapped__, "__defaults__", (0o755, 0.2))  # seconds to wait
-    with _lock.locked(str(node.root / "patches"), create=True):
+    monkeypatch.setattr(deployment_record, "locked", functools.partial(locked, wait=0.2))
+    with locked(str(node.root / "patches"), create=True):
         assert "another run has held" in node.go_back()["msg"]
     assert node.source.read_text() == "patched\n"
     assert node.go_back()["changed"]

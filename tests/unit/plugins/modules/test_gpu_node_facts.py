@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -12,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.blackwell.inference.plugins.modules import gpu_node_facts
 from ansible_collections.blackwell.inference.tests.replay import hosts, recording
+from ansible_collections.blackwell.inference.tests.unit.plugins.modules.module_case import run_module
 
 Run = Callable[..., dict[str, Any]]
 
@@ -23,13 +24,7 @@ Run = Callable[..., dict[str, Any]]
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the module with options, and return what it returns."""
 
-    def run_module(**options: Any) -> dict[str, Any]:
-        with patch_module_args(options), pytest.raises(SystemExit):
-            gpu_node_facts.main()
-        result: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return result
-
-    return run_module
+    return functools.partial(run_module, gpu_node_facts, capsys)
 
 
 @pytest.fixture

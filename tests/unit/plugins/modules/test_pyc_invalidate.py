@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.blackwell.inference.plugins.modules import pyc_invalidate
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import Project
+from ansible_collections.blackwell.inference.tests.unit.plugins.modules.module_case import run_module
 
 TAG = sys.implementation.cache_tag
 
@@ -32,12 +32,7 @@ def project(tmp_path: Path) -> Project:
 
 def run(capfd: pytest.CaptureFixture[str], **arguments: Any) -> dict[str, Any]:
     """Run the module and return its result."""
-    arguments = {"python": [sys.executable], "pycache_prefix": "", **arguments}
-    with patch_module_args(arguments), pytest.raises(SystemExit) as ended:
-        pyc_invalidate.main()
-    result: dict[str, Any] = json.loads(capfd.readouterr().out)
-    assert bool(result.get("failed")) == bool(ended.value.code)
-    return result
+    return run_module(pyc_invalidate, capfd, **{"python": [sys.executable], "pycache_prefix": "", **arguments})
 
 
 def test_the_result_says_what_was_done(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
