@@ -38,8 +38,15 @@ class Node:
 
     def play(self, playbook: str, expect: str = "successful", **variables: Any) -> ansible_runner.Runner:
         """Run one of the playbooks with extra variables. Its recap goes into the directory of the test."""
+        return self._play(playbook, variables, expect=expect)
+
+    def check(self, playbook: str, **variables: Any) -> ansible_runner.Runner:
+        """Run one of the playbooks in check and diff mode."""
+        return self._play(playbook, variables, cmdline="--check --diff")
+
+    def _play(self, playbook: str, variables: dict[str, Any], **what: Any) -> ansible_runner.Runner:
         extra = {"specdecode_gate_recap_directory": str(self.directory / "recap"), **variables}
-        return self.run(expect, playbook=str(CHECKOUT / "playbooks" / playbook), extravars=extra)
+        return self.run(playbook=str(CHECKOUT / "playbooks" / playbook), extravars=extra, **what)
 
     def shell(self, command: str) -> str:
         """The output of a command on the node."""

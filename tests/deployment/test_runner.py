@@ -1,7 +1,7 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a deployment changes that finds stale bytecode, from its events: exactly that, and then nothing."""
+"""What a deployment changes, from its events: exactly what it has to, nothing in check mode, and then nothing."""
 
 from __future__ import annotations
 
@@ -26,3 +26,12 @@ def test_stale_bytecode_is_all_that_a_run_repairs_and_the_next_finds_nothing(nod
     assert changes(second) == []
     assert second.stats["changed"] == {}
     assert node.shell(MAIN_PID) == before
+
+
+def test_check_mode_tells_what_would_change_and_shows_no_key(node: Node) -> None:
+    settings = "sha256sum /etc/specdecode/*"
+    before = node.shell(settings)
+    result = node.check("deploy_specdecode.yml", inference_server_api_key="s3cret-key")
+    assert changes(result) != []
+    assert "s3cret-key" not in result.stdout.read()
+    assert (node.shell(settings), changes(node.check("deploy_specdecode.yml"))) == (before, [])
