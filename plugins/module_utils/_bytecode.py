@@ -14,12 +14,14 @@ from typing import Callable, Iterable, NamedTuple
 
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
     ReplacedError,
+    Sealing,
     Suspect,
     file_id,
     remove,
     seal_suspect,
 )
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_judge import Findings, Left
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_mounts import devices
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_parallel import LostWorkError
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_places import (
     PathError,
@@ -99,13 +101,13 @@ def invalidate(request: Request) -> Outcome:
     targets = check_paths(request.paths)
     check_pythons(request.pythons)
     outcome.prefixes = prefixes_in_use() if request.prefix is None else check_prefix(request.prefix)
-    started = None if request.dry_run else time.time_ns()
-    found = _scan(targets, outcome.prefixes, Findings(started))
+    sealing = None if request.dry_run else Sealing(time.time_ns(), devices())
+    found = _scan(targets, outcome.prefixes, Findings(sealing))
     interpreters = Interpreters(_pythons(request, targets, found))
     try:
         for _round in range(_MOST_ROUNDS):
             again = _settle(request, found, interpreters, outcome)
-            found = _scan_again(again, Findings(started))
+            found = _scan_again(again, Findings(sealing))
         # Somebody is writing these faster than they can be judged.
         outcome.left += [Left(suspect.path, "busy") for suspect in again]
         outcome.examined += len(again)
@@ -163,7 +165,7 @@ def _settle(request: Request, found: Findings, interpreters: Interpreters, outco
         elif verdict.result == SAME or (verdict.result == UNPROVED and verdict.suspect.is_current):
             outcome.kept += 1
             if verdict.result == SAME:
-                seal_suspect(verdict.suspect, found.started)
+                seal_suspect(verdict.suspect, found.sealing)
         else:
             doomed.append((verdict.suspect, verdict.result))
             unproved[verdict.why] += verdict.result == UNPROVED

@@ -15,6 +15,7 @@ import stat
 import time
 from typing import Iterator, NamedTuple, Tuple
 
+from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_mounts import Devices
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
     FLAG_HASH,
     HEADER_SIZE,
@@ -81,6 +82,13 @@ class Suspect(NamedTuple):
     def hash_stamp(self) -> bytes:
         """The hash of the source in a hash pyc, empty for a timestamp pyc."""
         return self.header[8:HEADER_SIZE] if self.header[4] & FLAG_HASH else b""
+
+
+class Sealing(NamedTuple):
+    """What decides whether a seal can be trusted: when the search began, in nanoseconds, and which devices do."""
+
+    started: int
+    devices: Devices
 
 
 class ReplacedError(Exception):
@@ -206,33 +214,37 @@ def _check_removable(folder: int, file: os.stat_result) -> None:
         raise PermissionError(errno.EPERM, "the folder is shared (sticky) and the file belongs to somebody else")
 
 
-def seal(name: str, folder: int, pyc: Identity, source: Identity, started: int | None) -> bool:
+def seal(name: str, folder: int, pyc: Identity, source: Identity, sealing: Sealing | None) -> bool:
     """Remember on a pyc that it was found to belong to its source; True if that was possible.
 
     Only the modification time is set, which no interpreter looks at. What it says binds pyc and source as they were
-    judged, so it is void if either has changed since. A source that had just been changed when the search started, in
-    nanoseconds since the epoch, is not sealed: a second change might leave no trace in its ctime. `started` is None
-    where nothing may be written.
+    judged, so it is void if either has changed since. That shows in the ctime of the source, so nothing is sealed
+    where there is none, nor if the source had just been changed when the search started: a second change might leave
+    no trace. `sealing` is None where nothing may be written.
     """
-    if started is None or started - source[4] < SECOND:
+    if sealing is None or sealing.started - source[4] < SECOND or not sealing.devices.have_ctime(source[0]):
         return False
-    sealed = (int(time.time()) - SEAL_OFFSET_SECONDS) * SECOND + seal_nanoseconds(name, pyc, source)
+    back = SEAL_OFFSET_SECONDS * SECOND - seal_nanoseconds(name, pyc, source)
     try:
         with _opened(name, FILE_NO_LINK, folder) as file:
             status = os.fstat(file)
-            unchanged = identity(status) == pyc
-            if unchanged:
-                os.utime(file, ns=(status.st_atime_ns, sealed))
-            return unchanged
+            if identity(status) != pyc:
+                return False
+            now = int(time.time())
+            os.utime(file, ns=(status.st_atime_ns, now * SECOND - back))
+            there = os.fstat(file).st_ctime_ns // SECOND
+            if abs(there - now) > 1:  # a server has a clock of its own
+                os.utime(file, ns=(status.st_atime_ns, there * SECOND - back))
+            return True
     except (OSError, ReplacedError):
         return False
 
 
-def seal_suspect(suspect: Suspect, started: int | None) -> bool:
+def seal_suspect(suspect: Suspect, sealing: Sealing | None) -> bool:
     """Like seal, for a pyc whose folder is no longer open."""
     try:
         with folder_below(suspect.base, suspect.folder) as folder:
-            return seal(suspect.name, folder, suspect.pyc_identity, suspect.source_identity, started)
+            return seal(suspect.name, folder, suspect.pyc_identity, suspect.source_identity, sealing)
     except (OSError, ReplacedError):
         return False
 

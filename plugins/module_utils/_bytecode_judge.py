@@ -16,6 +16,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
     LARGEST_SOURCE,
     Base,
     ReplacedError,
+    Sealing,
     Suspect,
     read_judged_source,
     seal,
@@ -24,6 +25,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_hash
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_pyc import (
     FLAG_HASH,
     HEADER_SIZE,
+    SECOND,
     SETTLED_AT_ONCE,
     Owner,
     compiled_after_last_change,
@@ -50,12 +52,11 @@ class Left(NamedTuple):
 class Findings:
     """What was seen. Every pyc counts once in `examined`, and as fresh, stale, doubtful, left or failed.
 
-    `started` is when the search began, in nanoseconds since the epoch, or None if it may not write. It decides whether
-    what is fresh can be sealed.
+    `sealing` decides whether what is fresh can be sealed; it is None if nothing may be written.
     """
 
-    def __init__(self, started: int | None = None) -> None:
-        self.started = started
+    def __init__(self, sealing: Sealing | None = None) -> None:
+        self.sealing = sealing
         self.examined = 0
         self.fresh = 0
         self.stale: list[tuple[Suspect, str]] = []
@@ -63,9 +64,8 @@ class Findings:
         self.left: list[Left] = []
         self.errors: list[tuple[str, OSError]] = []
         self.environments: list[str] = []
-        # Sealed pycs come in crowds, because a run seals all that it finds fresh. After one of them, two statuses tell,
-        # and the next one is not opened.
-        self.sealed_last = False
+        # Sealed pycs come in crowds. After the first one, the others are recognised by two statuses and not opened.
+        self.sealed_seen = False
 
     def add(self, other: Findings) -> None:
         """Take over the findings of another part of the tree."""
@@ -120,6 +120,7 @@ class Place(NamedTuple):
     descriptor: int
     sources: Sources
     times_count: bool
+    seals_hold: bool = False  # what is cleared for nothing may be sealed: see Mounts
 
 
 # Name, owner, first bytes and status of a pyc, and the status of its source. A plain tuple: a large tree has many.
@@ -158,26 +159,31 @@ class Judge:
         """Judge a single pyc in a place where times do not count."""
         self._judge(name, owner)
         for seen, _by_times in self._calm:
-            self._keep(seen)
+            self._keep(seen, may_seal=False)
 
     def _settle(self, folder_changed: int, newest: int) -> None:
-        """Let the folder object: something was moved here after the newest pyc, or a pyc was written again in place."""
+        """Let the folder object: something was moved here after the newest pyc, or a pyc was written again in place.
+
+        The newest one is never sealed: its times clear what can't be, or was not yet, beside it.
+        """
         moved = folder_changed > newest + SETTLED_AT_ONCE
         for seen, by_times in self._calm:
-            if (moved and by_times) or seen[3].st_mtime_ns > folder_changed:
+            pyc = seen[3]
+            if (moved and by_times) or pyc.st_mtime_ns > folder_changed:
                 self._found.doubtful.append(self._suspect(seen))
             else:
-                self._keep(seen)
+                self._keep(seen, may_seal=pyc.st_ctime_ns != newest)
 
-    def _keep(self, seen: _Seen) -> None:
+    def _keep(self, seen: _Seen, may_seal: bool) -> None:
         if may_be_cut_off(seen[3]):
             self._found.doubtful.append(self._suspect(seen)._replace(is_current=True))
-        else:
-            self._found.fresh += 1
-            name, _owner, _header, pyc, source = seen
-            # It was cleared for nothing; a seal would only spoil its times under its other names.
-            if pyc.st_nlink == 1:
-                seal(name, self._place.descriptor, identity(pyc), identity(source), self._found.started)
+            return
+        self._found.fresh += 1
+        name, _owner, _header, pyc, source = seen
+        # It was cleared for nothing. A seal that does not hold, or holds under one of its names, would only spoil its
+        # times; and where no time has fractions of a second (ext3), there is no room for one.
+        if may_seal and self._place.seals_hold and pyc.st_nlink == 1 and pyc.st_ctime_ns % SECOND:
+            seal(name, self._place.descriptor, identity(pyc), identity(source), self._found.sealing)
 
     def _pass_over(self, entry: os.DirEntry[str], owner: Owner | None, only_these: bool) -> None:
         if owner is not None or not only_these:
@@ -188,7 +194,7 @@ class Judge:
         """Judge a pyc; returns its status, or None where there is nothing to judge, which is noted."""
         self._found.examined += 1
         try:
-            sealed = self._sealed(name, owner) if self._found.sealed_last else None
+            sealed = self._sealed(name, owner) if self._found.sealed_seen else None
             if sealed is not None:
                 return sealed
             file = os.open(name, FILE_NO_LINK, dir_fd=self._place.descriptor)
@@ -215,15 +221,15 @@ class Judge:
         """The status of a pyc that an earlier run has sealed, without opening it; None if that is not so."""
         pyc = os.stat(name, dir_fd=self._place.descriptor, follow_symlinks=False)
         source = self._place.sources.status(owner[0])
-        self._found.sealed_last = source is not None and stat.S_ISREG(pyc.st_mode) and is_sealed(name, pyc, source)
-        if not self._found.sealed_last:
+        if source is None or not stat.S_ISREG(pyc.st_mode) or not is_sealed(name, pyc, source):
             return None
         self._found.fresh += 1
         return pyc
 
     def _seal_holds(self, seen: _Seen) -> bool:
-        self._found.sealed_last = is_sealed(seen[0], seen[3], seen[4])
-        return self._found.sealed_last
+        holds = is_sealed(seen[0], seen[3], seen[4])
+        self._found.sealed_seen = self._found.sealed_seen or holds
+        return holds
 
     def _not_seen(self, name: str, error: OSError) -> None:
         if error.errno == errno.ELOOP:

@@ -19,6 +19,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_file
     Base,
     FileId,
     ReplacedError,
+    Sealing,
     Suspect,
     folder_below,
     open_base,
@@ -60,7 +61,7 @@ def scan_tree(path: str, skip: AbstractSet[FileId], found: Findings) -> None:
     level = [base.path.rstrip("/")]
     while level and len(level) < _FOLDERS_WORTH_SHARING:
         level = [folder for parent in level for folder in _scan_folder_at(tree, parent, found)]
-    for part in share_out(level, functools.partial(_scan_below, tree, found.started), _processes()):
+    for part in share_out(level, functools.partial(_scan_below, tree, found.sealing), _processes()):
         found.add(part)
 
 
@@ -111,9 +112,9 @@ def _scan_folder_at(tree: _Tree, folder: str, found: Findings) -> list[str]:
         return []
 
 
-def _scan_below(tree: _Tree, started: int | None, top: str) -> Findings:
+def _scan_below(tree: _Tree, sealing: Sealing | None, top: str) -> Findings:
     """Judge a folder and everything below it."""
-    found = Findings(started)
+    found = Findings(sealing)
     try:
         with folder_below(tree.base, top) as descriptor:
             descend(top, descriptor, functools.partial(_scan_folder, tree, found=found), found)
@@ -221,7 +222,8 @@ def _judge_cache(tree: _Tree, sources: Sources, found: Findings, only_these: boo
         return
     try:
         times_count = tree.mounts.have_ctime and path not in tree.mounts.points
-        Judge(Place(tree.base, path, descriptor, sources, times_count), found).cache(only_these)
+        place = Place(tree.base, path, descriptor, sources, times_count, tree.mounts.seals_hold)
+        Judge(place, found).cache(only_these)
     except OSError as error:
         found.failed(path, error)
     finally:

@@ -93,7 +93,11 @@ notes:
     of the C(.pyc), which no interpreter looks at. Its nanoseconds become a digest of inode, size and times of the
     source, and any later change of source or bytecode ends it. This is not reported as a change, and check mode seals
     nothing. Bytecode of a source that was changed less than a second before the run is looked at again in the next one.
-    Bytecode that is hard-linked under several names may be proved in every run.
+    The newest bytecode of a folder is not sealed, since its times clear what else is there, unless it had to be proved.
+    Bytecode that is hard-linked under several names may be proved in every run. What needs no proof is sealed on local
+    file systems only, not on overlays and network file systems. A source that lies where there is no C(ctime) can be
+    changed without a trace, so its bytecode is never sealed and may be proved in every run, as may what lies where
+    nothing can be written, or where times have no fractions of a second.
   - Sources over 8 MiB are not compiled or hashed, and bytecode over 64 MiB is not read. Such bytecode is removed as
     C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as
@@ -237,7 +241,9 @@ kept:
   returned: always
   type: int
 proved:
-  description: How many had to be compared with freshly compiled code. None is proved again and again.
+  description:
+    - How many had to be compared with freshly compiled code. What was proved is sealed and then needs no proof again;
+      for exceptions see the notes.
   returned: always
   type: int
 prefixes:

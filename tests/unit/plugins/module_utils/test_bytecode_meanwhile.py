@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode, _bytecode_judge, _bytecode_prove
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_files import (
     ReplacedError,
+    Sealing,
     Suspect,
     read_pyc,
     read_source,
@@ -105,10 +106,10 @@ def test_a_pyc_that_was_replaced_by_a_link_stays(project: Project, monkeypatch: 
 def test_a_pyc_that_was_replaced_after_its_proof_is_not_sealed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def replace_and_seal(suspect: Suspect, started: int | None) -> bool:
+    def replace_and_seal(suspect: Suspect, sealing: Sealing | None) -> bool:
         project.compile("m.py")
         os.utime(suspect.path, (LONG_AGO, LONG_AGO))
-        return seal_suspect(suspect, started)
+        return seal_suspect(suspect, sealing)
 
     project.compile("m.py")
     time.sleep(1.1)
@@ -125,11 +126,13 @@ def test_a_pyc_that_was_replaced_after_its_times_were_read_is_not_sealed(
         os.utime(cache(project) / name, (LONG_AGO, LONG_AGO))
         return seal(name, *arguments)
 
+    project.write("newest.py", "V = 1\n")
     time.sleep(1.1)
     project.compile("m.py")
+    project.compile("newest.py")
     monkeypatch.setattr(_bytecode_judge, "seal", replace_and_seal)
     outcome = project.invalidate()
-    assert (outcome.kept, outcome.proved) == (1, 0)
+    assert (outcome.kept, outcome.proved) == (2, 0)
     assert os.stat(cache(project) / PYC).st_mtime == LONG_AGO
 
 

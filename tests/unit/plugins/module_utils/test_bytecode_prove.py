@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode_prove
+from ansible_collections.blackwell.inference.plugins.module_utils import _bytecode_judge, _bytecode_prove
 from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_prove import (
     Interpreters,
     Worker,
@@ -24,6 +24,7 @@ from ansible_collections.blackwell.inference.plugins.module_utils._bytecode_prov
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_case import (
     ENVIRONMENT,
     Project,
+    cache,
     reasons,
 )
 from ansible_collections.blackwell.inference.tests.unit.plugins.module_utils.bytecode_pythons import chosen, found
@@ -317,14 +318,15 @@ def test_what_was_proved_is_not_opened_again(doubtful: Project, monkeypatch: pyt
 def test_what_needs_no_proof_is_not_opened_again_either(
     doubtful: Project, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    for number in range(3):
+    for number in range(5):
         doubtful.write(f"n{number}.py", f"V = {number}\n")
     time.sleep(1.1)
     for source in doubtful.root.glob("*.py"):
         doubtful.compile(source.name, mode)
     assert doubtful.invalidate().proved == 0
     opened = note_opened_pycs(monkeypatch)
-    assert (doubtful.invalidate().kept, len(opened)) == (4, 1)
+    assert doubtful.invalidate().kept == 6
+    assert len(opened) <= 2, "the newest, which keeps its times, and the first one that says that they are sealed"
     opened.clear()
     doubtful.write("m.py", "V = 2\n")
     assert list(reasons(doubtful.invalidate())) == [PYC]
@@ -357,6 +359,57 @@ def test_hard_linked_bytecode_that_times_clear_keeps_its_times(doubtful: Project
     before = pyc.stat().st_mtime_ns
     outcome = doubtful.invalidate()
     assert (outcome.kept, outcome.proved, pyc.stat().st_mtime_ns) == (1, 0, before)
+
+
+def test_a_run_on_one_source_costs_its_neighbours_no_proof(doubtful: Project) -> None:
+    doubtful.write("n.py", "V = 1\n")
+    time.sleep(1.1)
+    doubtful.compile("n.py")
+    time.sleep(0.2)
+    doubtful.compile("m.py")  # the newest one clears the whole folder
+    assert doubtful.invalidate("m.py", prove=False).kept == 1
+    assert [doubtful.invalidate(prove=False).kept for _run in range(2)] == [2, 2]
+
+
+def with_whole_blocks(project: Project, name: str) -> None:
+    """Write a source whose bytecode is as long as the smallest block."""
+    project.write(name, "V = ''\n")
+    project.compile(name)
+    missing = 512 - (cache(project) / f"{name[:-3]}.{TAG}.pyc").stat().st_size
+    for length in range(missing - 8, missing + 8):
+        project.write(name, f"V = {'x' * length!r}\n")
+        project.compile(name)
+        if (cache(project) / f"{name[:-3]}.{TAG}.pyc").stat().st_size == 512:
+            return
+    raise AssertionError("no length fits")
+
+
+@pytest.mark.parametrize("obstacle", ["whole blocks", "hard link"])
+def test_what_can_not_be_sealed_keeps_the_newest_as_its_witness(doubtful: Project, obstacle: str) -> None:
+    with_whole_blocks(doubtful, "n.py")
+    time.sleep(1.1)
+    doubtful.compile("m.py" if obstacle == "hard link" else "n.py")
+    if obstacle == "hard link":
+        os.link(cache(doubtful) / PYC, doubtful.root / "other-name")
+    time.sleep(0.2)
+    doubtful.compile("n.py" if obstacle == "hard link" else "m.py")
+    assert [doubtful.invalidate(prove=False).kept for _run in range(3)] == [2, 2, 2]
+
+
+def test_a_seal_holds_although_a_server_has_another_clock(doubtful: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = time.time
+    for ahead in (5, -5):
+        monkeypatch.setattr(time, "time", lambda ahead=ahead: there() + ahead)
+        os.utime(cache(doubtful) / PYC)
+        assert [doubtful.invalidate().proved for _run in range(2)] == [1, 0]
+
+
+def test_nothing_is_sealed_where_times_have_no_fractions(doubtful: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bytecode_judge, "SECOND", 1)
+    doubtful.compile("m.py")
+    before = (cache(doubtful) / PYC).stat().st_ctime_ns
+    assert doubtful.invalidate(prove=False).kept == 1
+    assert (cache(doubtful) / PYC).stat().st_ctime_ns == before
 
 
 def test_a_touched_source_needs_one_proof_only(doubtful: Project) -> None:
