@@ -1,7 +1,7 @@
 # Copyright (c) 2026 the blackwell.inference authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a deployment changes, from its events: exactly what it has to, nothing in check mode, and then nothing."""
+"""What a deployment changes, from its events: exactly what it has to, and then nothing; nothing in check mode."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ def test_check_mode_tells_what_would_change_and_shows_no_key(node: Node) -> None
     result = node.check("deploy_specdecode.yml", inference_server_api_key="s3cret-key")
     assert changes(result) != []
     assert "s3cret-key" not in result.stdout.read()
-    assert (node.shell(settings), changes(node.check("deploy_specdecode.yml"))) == (before, [])
+    assert node.shell(settings) == before
