@@ -174,7 +174,7 @@ def _settle(request: Request, found: Findings, interpreters: Interpreters, outco
         _remove(request, suspect, reason, outcome, again)
     outcome.examined -= len(again)
     if request.prove:
-        outcome.warnings += [f"{number} removed without proof: {why}" for why, number in unproved.items() if number]
+        outcome.warnings += [f"{number} unproved: {why}" for why, number in unproved.items() if number]
     return again
 
 
@@ -185,7 +185,8 @@ def _remove(request: Request, suspect: Suspect, reason: str, outcome: Outcome, a
     except ReplacedError:
         again.append(suspect)
     except OSError as error:
-        outcome.errors.append((suspect.path, error))
+        failed = f"{reason}, and it can't be removed: {error.strerror}"
+        outcome.errors.append((suspect.path, OSError(error.errno or 0, failed)))
     else:
         outcome.links[judged] = now
         outcome.removed.append(Removed(suspect.path, suspect.source, reason))

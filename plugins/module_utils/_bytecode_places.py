@@ -49,7 +49,8 @@ def _is_folder(path: str) -> bool:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise PathError(f"path {path}: {error.strerror}. Look at it with: ls -ld {path}") from error
+        hint = f"use become, or look what is there with: namei -l {path}"
+        raise PathError(f"path {path}: {error.strerror}; {hint}") from error
     if stat.S_ISDIR(status.st_mode):
         if os.path.realpath(path) == "/":
             raise PathError(f"path {path} is the whole file system: name an environment, a package or a source")
@@ -57,7 +58,8 @@ def _is_folder(path: str) -> bool:
             raise PathError(f"path {path} is a cache: name {os.path.dirname(path)}, where the sources are")
         return True
     if not stat.S_ISREG(status.st_mode) or not path.endswith(".py"):
-        raise PathError(f"path {path} is neither a folder nor a Python source (*.py)")
+        hint = "name the source that it belongs to" if path.endswith(".pyc") else f"look what it is with: file {path}"
+        raise PathError(f"path {path} is neither a folder nor a Python source (*.py): {hint}")
     return False
 
 
@@ -79,7 +81,8 @@ def check_prefix(prefix: str) -> list[str]:
     if not prefix:
         return []
     if not os.path.isabs(prefix) or os.path.realpath(prefix) == "/":
-        raise PathError(f"pycache_prefix {prefix!r} must be an absolute path to a folder of its own")
+        hint = "it must be an absolute path to a folder of its own, as /var/cache/pycache"
+        raise PathError(f"pycache_prefix {prefix!r}: {hint}")
     if os.path.exists(prefix) and not os.path.isdir(prefix):
         raise PathError(f"pycache_prefix {prefix} is not a folder")
     return [os.path.normpath(prefix)] if os.path.isdir(prefix) else []

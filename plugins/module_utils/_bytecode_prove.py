@@ -313,7 +313,8 @@ def _levels(optimization: str) -> str:
 
 def _without_interpreter(suspect: Suspect, number: int) -> Verdict:
     if suspect.is_current or not suspect.hash_stamp or suspect.source_identity[2] > LARGEST_SOURCE:
-        return Verdict(suspect, UNPROVED, f"no interpreter with magic number {number}; the option python may name one")
+        why = f"no interpreter with magic number {number} ({suspect.tag or 'no tag'}); the option python may name one"
+        return Verdict(suspect, UNPROVED, why)
     try:
         same = source_hash(suspect.magic, read_source(suspect)) == suspect.hash_stamp
     except ReplacedError:

@@ -31,6 +31,7 @@ options:
   path:
     description:
       - Absolute paths of Python sources, whose bytecode is judged, or of folders, in which all bytecode is judged.
+        Name neither the bytecode itself nor a C(__pycache__), but what they belong to.
       - Links to folders below a given folder are not followed. Those that lead out of it are named in RV(left).
       - A path that does not exist is an error.
     type: list
@@ -90,18 +91,20 @@ notes:
   - Bytecode that belongs to its source and ends with a whole block (512 bytes) is loaded once by such an interpreter,
     because a full disk may have cut it off. Without an interpreter it is kept.
   - What is found fresh is sealed, so that the next run neither proves nor opens it. The seal is the modification time
-    of the C(.pyc), which no interpreter looks at. Its nanoseconds become a digest of inode, size and times of the
-    source, and any later change of source or bytecode ends it. This is not reported as a change, and check mode seals
-    nothing. Bytecode of a source that was changed less than a second before the run is looked at again in the next one.
-    The newest bytecode of a folder is not sealed, since its times clear what else is there, unless it had to be proved.
-    Bytecode that is hard-linked under several names may be proved in every run. What needs no proof is sealed on local
-    file systems only, not on overlays and network file systems. A source that lies where there is no C(ctime) can be
-    changed without a trace, so its bytecode is never sealed and may be proved in every run, as may what lies where
-    nothing can be written, or where times have no fractions of a second.
+    of the C(.pyc), which no interpreter looks at. It becomes that of about ten seconds before the run, and its
+    nanoseconds a digest of inode, size and times of the source. Any later change of source or bytecode ends the seal,
+    also a C(chmod). Sealing is not reported as a change, and check mode seals nothing. A backup that goes by
+    modification times will take sealed files for new ones, once.
+  - Not sealed, and so looked at again in every run, at the cost of reading a header, is the newest bytecode of a folder
+    (its times prove that nothing was moved there, unless it had to be proved itself), and what needs no proof on
+    overlays and network file systems.
+  - Proved again in the next run is bytecode of a source that was changed less than a second before this one. Proved in
+    every run may be what is hard-linked under several names, what lies where nothing can be written or where times have
+    no fractions of a second, and the bytecode of sources without a C(ctime), which can be changed without a trace.
   - Sources over 8 MiB are not compiled or hashed, and bytecode over 64 MiB is not read. Such bytecode is removed as
     C(unproved) unless the times prove it.
   - Bytecode of import hooks (pytest, beartype, typeguard, jaxtyping) can't be compiled again. It is removed as
-    C(unproved) unless the times prove it.
+    C(unproved) unless its times or its hash prove it (pytest 9 writes a hash).
   - "What it can't see: bytecode of another version copied here without its times (C(cp -r)) whose recorded time and
     size happen to be those of the source; a C(touch) on stale bytecode, or a whole C(__pycache__) that was moved to
     other sources, if other bytecode was added there later; an edit while a process was stopped or starved for seconds
@@ -193,7 +196,7 @@ removed:
       source: /opt/ml-env/lib/python3.12/site-packages/sglang/utils.py
       reason: code_differs
 left:
-  description: What could not be judged, or is not the business of this module, and was not touched.
+  description: What could not be judged, or is outside of what this module removes, and was not touched.
   returned: always
   type: list
   elements: dict
@@ -242,8 +245,8 @@ kept:
   type: int
 proved:
   description:
-    - How many had to be compared with freshly compiled code. What was proved is sealed and then needs no proof again;
-      for exceptions see the notes.
+    - How many had to be compared with freshly compiled code, whatever came of it. What was proved is sealed and then
+      needs no proof again; for exceptions see the notes.
   returned: always
   type: int
 prefixes:
@@ -255,7 +258,7 @@ msg:
   description: A summary in a sentence.
   returned: always
   type: str
-  sample: "29659 pycs examined: 29656 kept (12 proved), 3 removed (3 code_differs)"
+  sample: "29659 pycs examined: 29656 kept, 3 removed (3 code_differs); 12 compared with fresh code"
 """
 
 import errno
@@ -322,12 +325,13 @@ def summary_of(outcome: Outcome, check_mode: bool) -> str:
     """The result in a sentence."""
     if not outcome.examined:
         return "no bytecode was found"
-    parts = [f"{outcome.kept} kept" + (f" ({outcome.proved} proved)" if outcome.proved else "")]
+    parts = [f"{outcome.kept} kept"]
     verb = "would be removed" if check_mode else "removed"
     for verb_of_group, group in ((verb, outcome.removed), ("left", outcome.left)):
         if group:
             parts.append(f"{len(group)} {verb_of_group} ({counted(item.reason for item in group)})")
-    return f"{outcome.examined} pycs examined: {', '.join(parts)}"
+    compared = f"; {outcome.proved} compared with fresh code" if outcome.proved else ""
+    return f"{outcome.examined} pyc{'s' if outcome.examined > 1 else ''} examined: {', '.join(parts)}{compared}"
 
 
 def counted(reasons: Iterable[str]) -> str:

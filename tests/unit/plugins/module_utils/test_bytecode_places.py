@@ -56,13 +56,24 @@ def test_a_folder_below_a_cache_is_not_taken_for_searched(tmp_path: Path) -> Non
     assert check_paths(paths).folders == paths
 
 
-@pytest.mark.parametrize("name", ["missing", "text.txt", "fifo.py", "dangling.py", "__pycache__"])
-def test_other_paths_are_refused_by_name(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("missing", "namei -l"),
+        ("dangling.py", "namei -l"),
+        ("text.txt", "look what it is with: file"),
+        ("fifo.py", "look what it is with: file"),
+        ("m.pyc", "name the source"),
+        ("__pycache__", "where the sources are"),
+    ],
+)
+def test_other_paths_are_refused_by_name(tmp_path: Path, name: str, hint: str) -> None:
     (tmp_path / "text.txt").write_text("")
     os.mkfifo(tmp_path / "fifo.py")
     (tmp_path / "dangling.py").symlink_to("nothing")
     (tmp_path / "__pycache__").mkdir()
-    with pytest.raises(PathError, match=name):
+    (tmp_path / "m.pyc").touch()
+    with pytest.raises(PathError, match=f"{name}.*{hint}"):
         check_paths([str(tmp_path / name)])
 
 

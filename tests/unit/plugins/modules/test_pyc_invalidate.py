@@ -50,7 +50,7 @@ def test_the_result_says_what_was_done(project: Project, capfd: pytest.CaptureFi
         "kept": 0,
         "proved": 1,
         "prefixes": [],
-        "msg": "1 pycs examined: 0 kept (1 proved), 1 removed (1 code_differs)",
+        "msg": "1 pyc examined: 0 kept, 1 removed (1 code_differs); 1 compared with fresh code",
     }
     assert {key: result[key] for key in expected} == expected
     assert "diff" not in result
@@ -68,7 +68,7 @@ def test_check_mode_predicts_and_diff_mode_lists(project: Project, capfd: pytest
     result = run(capfd, paths=[str(project.root / "m.py")], _ansible_check_mode=True, _ansible_diff=True)
     assert result["changed"]
     assert result["diff"] == {"before": f"{pyc}  (code_differs)\n", "after": ""}
-    assert result["msg"].endswith("1 would be removed (1 code_differs)")
+    assert result["msg"].endswith("1 would be removed (1 code_differs); 1 compared with fresh code")
     assert pyc.exists()
 
 
